@@ -4,7 +4,7 @@
 #   scripts/packages.sh [--from FOLDER] [--into FOLDER] [--revision N] [--fast] [wheel|deb|image|chart]...
 #
 # --from takes programs and libraries that cargo built already, and builds nothing; --fast compresses little. Tests use both.
-# Without --from the libraries for jobs are linked for an old glibc, which `make setup-packages` has the linker for.
+# Without --from the libraries for jobs are linked for an old glibc, which `scripts/setup.sh packages` has the linker for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -45,8 +45,8 @@ fi
 
 mkdir -p "$into"
 notices=$into/third-party.txt
-if wants deb || wants image; then python3 packaging/notices.py "$notices"; fi
-if wants wheel; then python3 agent/gate/python/backend.py "$libraries" "$into"; fi
+if wants wheel || wants deb || wants image; then python3 packaging/notices.py "$notices"; fi
+if wants wheel; then python3 agent/gate/python/backend.py "$libraries" "$into" --notices "$notices"; fi
 if wants deb; then
     python3 packaging/deb.py "$programs" "$libraries" "$into" --notices "$notices" --revision "$revision" "${fast[@]}"
 fi

@@ -35,12 +35,12 @@ NAMES="antiphase antiphase-topology antiphase-agent antiphase-gate"
 
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 is() { [[ $2 == "$3" ]] || fail "$1 is '$2', and should be '$3'"; }
-# answers PORT: what /healthz on a port of loopback says, within 10 s.
+# answers PORT: what /healthz on a port of loopback says, within a minute, for debug programs on a busy machine.
 answers() {
-    for _ in $(seq 100); do
+    for _ in $(seq 600); do
         if { exec 3<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null; then
             printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3
-            head -n 1 <&3 | tr -d '\r'
+            timeout 30 head -n 1 <&3 | tr -d '\r'
             exec 3>&-
             return
         fi

@@ -204,9 +204,14 @@ fn pip_in_a_checkout_installs_a_package_with_its_library() {
 
 #[test]
 fn debian_packages_install_start_upgrade_and_leave_nothing() {
-    if !can("unshare", &["--mount", "--net", "--pid", "--fork", "true"]) || !can("ip", &["-V"]) || !Path::new("/usr/bin/dpkg-deb").exists()
-    {
-        println!("skipped: it needs root (namespaces of the kernel), iproute2 and a Debian; the packages were not installed");
+    let overlay = "set -e; d=$(mktemp -d); mount -t tmpfs tmpfs $d; mkdir $d/u $d/w $d/r; \
+        mount -t overlay overlay -o lowerdir=/,upperdir=$d/u,workdir=$d/w $d/r; umount -l $d; rmdir $d";
+    if !can("unshare", &["--mount", "--net", "--pid", "--fork", "sh", "-c", overlay]) || !can("ip", &["-V"]) {
+        println!("skipped: it needs root (namespaces of the kernel, an overlay of /) and iproute2; the packages were not installed");
+        return;
+    }
+    if !can("dpkg-query", &["--show", "systemd", "init-system-helpers"]) {
+        println!("skipped: packages are installed beside systemd and init-system-helpers, as on a Debian; they are not here");
         return;
     }
     let Some((folder, _made)) = packages(&["deb"]) else { return };

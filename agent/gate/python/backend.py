@@ -33,7 +33,9 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         raise SystemExit("antiphase-gate: the library is built from the whole checkout: use pip 21.3 or newer, or install a wheel")
     subprocess.run(["cargo", "build", "--release", "-p", "antiphase-gate", "-p", "antiphase-nccl"], check=True, cwd=str(CHECKOUT))
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", CHECKOUT / "target"))
-    return pack(target / "release", pathlib.Path(wheel_directory))
+    notices = target / "third-party.txt"
+    subprocess.run([sys.executable, str(CHECKOUT / "packaging/notices.py"), str(notices)], check=True)
+    return pack(target / "release", pathlib.Path(wheel_directory), notices)
 
 
 def build_sdist(sdist_directory, config_settings=None):
@@ -51,8 +53,8 @@ def tag(needs):
     return "py3-none-manylinux_%d_%d_%s" % (*glibc, needs[0].wheel_machine)
 
 
-def pack(libraries, into):
-    """Writes the wheel with the libraries of a folder that cargo built into; its name."""
+def pack(libraries, into, notices):
+    """Writes the wheel with the libraries of a folder that cargo built, and the licences of what is linked into them; its name."""
     sys.path.insert(0, str(CHECKOUT / "packaging"))
     import elf
     import release
@@ -71,6 +73,7 @@ def pack(libraries, into):
     files[info + "METADATA"] = metadata(facts).encode()
     files[info + "WHEEL"] = ("Wheel-Version: 1.0\nGenerator: antiphase-gate\nRoot-Is-Purelib: false\nTag: %s\n" % label).encode()
     files[info + "LICENSE"] = (CHECKOUT / "LICENSE").read_bytes()
+    files[info + "third-party.txt"] = notices.read_bytes()
     records = ["%s,sha256=%s,%d" % (name, digest(data), len(data)) for name, data in files.items()]
     files[info + "RECORD"] = "".join(line + "\n" for line in [*records, info + "RECORD,,"]).encode()
     name = "%s-%s.whl" % (stem, label)
@@ -111,9 +114,10 @@ def main():
     parser = argparse.ArgumentParser(description="Make the wheel of libraries that are built.")
     parser.add_argument("libraries", type=pathlib.Path, help="folder with %s and %s" % (GATE, PLUGIN_BUILT))
     parser.add_argument("into", type=pathlib.Path, help="folder for the wheel")
+    parser.add_argument("--notices", type=pathlib.Path, required=True, help="licences of what is linked in (packaging/notices.py)")
     arguments = parser.parse_args()
     arguments.into.mkdir(parents=True, exist_ok=True)
-    print(arguments.into / pack(arguments.libraries, arguments.into))
+    print(arguments.into / pack(arguments.libraries, arguments.into, arguments.notices))
 
 
 if __name__ == "__main__":
