@@ -10,6 +10,7 @@
 
 extern crate alloc;
 
+pub mod deepshare;
 mod draw;
 mod interference;
 mod job;

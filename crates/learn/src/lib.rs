@@ -11,6 +11,7 @@
 
 extern crate alloc;
 
+pub mod deepshare;
 mod grad;
 mod model;
 pub mod train;

@@ -11,6 +11,7 @@ mod bad_jobs;
 mod bad_profiles;
 mod bad_scenarios;
 mod bad_topologies;
+mod deepshare;
 mod examples;
 mod expected;
 mod explain;

@@ -1,6 +1,7 @@
 //! `antiphase reproduce`: figures of others, computed again.
 
 mod cassini;
+mod deepshare;
 mod gandiva;
 mod groups;
 mod harmony;
@@ -31,6 +32,8 @@ pub(crate) enum ReproduceCommand {
     Sia(sia::SiaArgs),
     /// Harmony: a placer that learns which jobs disturb each other
     Harmony(harmony::HarmonyArgs),
+    /// DeepShare: a scheduler that learns who may share nodes
+    Deepshare(deepshare::DeepshareArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -79,5 +82,6 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<ExitCode, CliError> {
         ReproduceCommand::Sharing(args) => sharing::run(args),
         ReproduceCommand::Sia(args) => sia::run(args),
         ReproduceCommand::Harmony(args) => harmony::run(args),
+        ReproduceCommand::Deepshare(args) => deepshare::run(args),
     }
 }

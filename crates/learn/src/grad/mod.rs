@@ -1,7 +1,7 @@
 //! Matrices, what is computed of them, and the gradients of it.
 //!
 //! Additions stand in one order and functions come from `libm` in software, so that a seed gives the same weights on every machine
-//! (docs/adr/0009 says why this is here and not a library).
+//! (docs/adr/0010 says why this is here and not a library).
 
 mod adam;
 mod attention;

@@ -94,8 +94,9 @@ impl Policy {
         for ((scene, jobs), servers) in scenes.iter().zip(&jobs).zip(&servers) {
             for seat in &scene.seats {
                 let entry = |weight| Entry { to: servers.start + seat.server, from: jobs.start + seat.token, weight };
-                ranks.push(entry(seat.ranks));
-                parameter_servers.push(entry(seat.parameter_servers));
+                let [of_ranks, of_parameter_servers] = seat.weights;
+                ranks.push(entry(of_ranks));
+                parameter_servers.push(entry(of_parameter_servers));
             }
             current.extend(servers.clone().map(|to| Entry { to, from: jobs.start, weight: 1.0 }));
         }

@@ -7,9 +7,9 @@ use harmony::{Demand, Job, KINDS, Part, SERVER, Stand, View, takes};
 /// Numbers of a job beside its kind.
 const FACTS: usize = 12;
 /// Numbers of a job.
-pub(super) const TOKEN: usize = KINDS + FACTS;
+pub(crate) const TOKEN: usize = KINDS + FACTS;
 /// Numbers of a server.
-pub(super) const PLACE: usize = 9;
+pub(crate) const PLACE: usize = 9;
 /// Jobs that wait, of which the policy sees the first: a long queue says no more than a short one.
 const WAITING_SEEN: usize = 8;
 /// Most ranks and parameter servers of a job, so that numbers are near 1.
@@ -21,25 +21,24 @@ const OCTAVES: f64 = 3.0;
 /// Millionths.
 const PPM: f32 = 1e6;
 
-/// A job's seat, as sums need it.
+/// A job's seat, as sums need it: a server sums its jobs twice, by their ranks and by their parameter servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Sat {
-    pub(super) token: usize,
-    pub(super) server: usize,
-    pub(super) ranks: f32,
-    pub(super) parameter_servers: f32,
+pub(crate) struct Sat {
+    pub(crate) token: usize,
+    pub(crate) server: usize,
+    pub(crate) weights: [f32; 2],
 }
 
-/// The sequence of jobs, the servers, and which parts could go where.
+/// The sequence of jobs, the servers, and which parts could go where. Another world has other choices in the place of servers (`crate::deepshare`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
-    /// One job after the other; the one that is placed is the first.
-    pub(super) tokens: Vec<f32>,
+    /// One job after the other; the first is what all servers see: the one that is placed.
+    pub(crate) tokens: Vec<f32>,
     /// One server after the other.
-    pub(super) places: Vec<f32>,
-    pub(super) seats: Vec<Sat>,
+    pub(crate) places: Vec<f32>,
+    pub(crate) seats: Vec<Sat>,
     /// By server: whether a rank fits, and whether a parameter server does.
-    allowed: Vec<bool>,
+    pub(crate) allowed: Vec<bool>,
 }
 
 /// What of a job changes while it waits, is placed and runs.
@@ -97,8 +96,7 @@ impl Scene {
         self.seats.extend(state.stand.seats().iter().map(|seat| Sat {
             token,
             server: seat.server,
-            ranks: seat.ranks as f32 / PARAMETER_SERVERS,
-            parameter_servers: seat.parameter_servers as f32 / PARAMETER_SERVERS,
+            weights: [seat.ranks, seat.parameter_servers].map(|parts| parts as f32 / PARAMETER_SERVERS),
         }));
     }
 

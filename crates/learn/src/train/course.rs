@@ -27,6 +27,11 @@ const LOG: usize = 20_000;
 /// Steps of the first fit for one of all refits together: the log changes little, and what was learned should last.
 const REFIT_PART: usize = 10;
 
+/// One job in so many thousand is placed by a rule.
+const EXPLORED_PERMILLE: u64 = 30;
+/// After this time a reward is worth half: the middle of run times.
+const HALF_MS: f64 = 1_800_000.0;
+
 /// How much is done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
@@ -145,6 +150,22 @@ fn school(setup: &Setup, speeds: &SpeedModel, policy: &mut Policy, draw: &mut Dr
     Ok(())
 }
 
+/// A round of tries of the same jobs.
+fn tries(
+    actor: &mut Actor,
+    policy: &mut Policy,
+    jobs: &[Job],
+    servers: usize,
+    speeds: &dyn Speeds,
+    draw: &mut Draw,
+) -> Result<Round, Stuck> {
+    actor.round(policy, jobs.len(), draw, &mut |policy, draw| {
+        let mut placer = policy.exploring(draw, EXPLORED_PERMILLE);
+        let outcome = run(jobs, servers, speeds, &mut placer)?;
+        Ok((placer.decisions.unwrap_or_default(), outcome.spans))
+    })
+}
+
 /// Rounds of tries against the model of speeds.
 fn improve(
     setup: &Setup,
@@ -155,10 +176,10 @@ fn improve(
     (draw, told): (&mut Draw, &mut dyn FnMut(Progress)),
 ) -> Result<(), Stuck> {
     let speeds = Remembered::new(speeds);
-    let mut actor = Actor::new(&policy);
+    let mut actor = Actor::new(&policy, HALF_MS);
     for round in 1..=setup.rounds {
         let jobs = mix(&setup.mix, setup.seed + TRIED_FROM + round as u64);
-        let Round { loss, reward } = actor.round(&mut policy, &jobs, setup.mix.servers, &speeds, draw)?;
+        let Round { loss, reward } = tries(&mut actor, &mut policy, &jobs, setup.mix.servers, &speeds, draw)?;
         let judged = round == setup.rounds || round.is_multiple_of(setup.judge_every.max(1));
         let over_greedy = if judged { Some(best.judge(&policy, judges, Stage::Improve, round)?) } else { None };
         let progress = Progress::new(Stage::Improve, round, setup.rounds);
@@ -177,14 +198,14 @@ fn refit(
     (draw, told): (&mut Draw, &mut dyn FnMut(Progress)),
 ) -> Result<(), Stuck> {
     let mut policy = best.policy.clone();
-    let mut actor = Actor::new(&policy);
+    let mut actor = Actor::new(&policy, HALF_MS);
     for at in 0..setup.refitted {
         let jobs = mix(&setup.mix, setup.seed + REFITTED_FROM + at);
         run(&jobs, setup.mix.servers, &Interference, &mut log.watch(&mut policy.placer()))?;
         // Each mix teaches something, however many there are.
         let steps = (setup.speed_steps / REFIT_PART / setup.refitted.max(1) as usize).max(1);
         fit(speeds, log, steps, draw, &mut |_, _| ());
-        let Round { loss, reward } = actor.round(&mut policy, &jobs, setup.mix.servers, &Remembered::new(speeds), draw)?;
+        let Round { loss, reward } = tries(&mut actor, &mut policy, &jobs, setup.mix.servers, &Remembered::new(speeds), draw)?;
         let (done, of) = (at as usize + 1, setup.refitted as usize);
         let judged = done == of || done.is_multiple_of(setup.judge_every.max(1));
         let over_greedy = if judged { Some(best.judge(&policy, judges, Stage::Refit, setup.rounds + done)?) } else { None };

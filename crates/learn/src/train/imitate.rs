@@ -16,9 +16,9 @@ const RATE: f32 = 2e-3;
 
 /// What was seen, and how likely each action should have been.
 #[derive(Clone, Debug)]
-pub(super) struct Lesson {
-    scene: Scene,
-    shares: Vec<f32>,
+pub(crate) struct Lesson {
+    pub(crate) scene: Scene,
+    pub(crate) shares: Vec<f32>,
 }
 
 /// Plays a mix: the teacher says where each job should stand, and the teacher or the pupil where it stands.
@@ -69,7 +69,7 @@ impl School<'_> {
 }
 
 /// Takes so many steps, each with some lessons; `told` hears the loss of every step: the cross entropy.
-pub(super) fn imitate(policy: &mut Policy, lessons: &[Lesson], steps: usize, draw: &mut Draw, told: &mut dyn FnMut(usize, f64)) {
+pub(crate) fn imitate(policy: &mut Policy, lessons: &[Lesson], steps: usize, draw: &mut Draw, told: &mut dyn FnMut(usize, f64)) {
     let mut adam = Adam::new(&policy.parameters);
     for step in 0..steps {
         let some: Vec<&Lesson> = (0..BATCH).filter_map(|_| lessons.get(draw.below(lessons.len() as u64) as usize)).collect();

@@ -6,7 +6,7 @@
 
 use alloc::{collections::VecDeque, vec::Vec};
 
-use harmony::{Draw, Job, Outcome, Speeds, Stuck, run};
+use harmony::{Draw, Span};
 
 use crate::{
     grad::{Adam, Matrix, Rate},
@@ -21,14 +21,10 @@ const REPLAY: usize = 8_000;
 const BATCH: usize = 128;
 const STEPS: usize = 12;
 const RATE: f32 = 3e-4;
-/// One job in so many thousand is placed by a rule.
-const EXPLORED_PERMILLE: u64 = 30;
 /// What a milder choice is worth: entropy is kept up while there is something to find out.
 const ENTROPY: f32 = 0.003;
 /// How far probabilities may have moved since a choice was made.
 const MOVED: f32 = 0.2;
-/// After this time a reward is worth half: the middle of run times.
-const HALF_MS: f64 = 1_800_000.0;
 
 /// A choice, and what it brought beyond the mean of all tries, in standard deviations.
 struct Tried {
@@ -38,40 +34,40 @@ struct Tried {
 
 /// What a round was like.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
+pub(crate) struct Round {
     /// Of the critic: the mean square of how far it was off.
-    pub(super) loss: f64,
+    pub(crate) loss: f64,
     /// Of its tries, a job.
-    pub(super) reward: f64,
+    pub(crate) reward: f64,
 }
 
 /// The actor, the critic and what they remember.
-pub(super) struct Actor {
+pub(crate) struct Actor {
     adam: Adam,
     replay: VecDeque<Tried>,
+    half_ms: f64,
 }
 
 impl Actor {
-    pub(super) fn new(policy: &Policy) -> Self {
-        Self { adam: Adam::new(&policy.parameters), replay: VecDeque::new() }
+    /// To whom a reward is worth half after that time.
+    pub(crate) fn new(policy: &Policy, half_ms: f64) -> Self {
+        Self { adam: Adam::new(&policy.parameters), replay: VecDeque::new(), half_ms }
     }
 
-    /// Tries the jobs several times, then learns from what is remembered.
-    pub(super) fn round(
+    /// Tries the same jobs several times, then learns from what is remembered.
+    pub(crate) fn round<E>(
         &mut self,
         policy: &mut Policy,
-        jobs: &[Job],
-        servers: usize,
-        speeds: &dyn Speeds,
+        jobs: usize,
         draw: &mut Draw,
-    ) -> Result<Round, Stuck> {
+        one: &mut dyn FnMut(&Policy, &mut Draw) -> Result<(Vec<Decision>, Vec<Span>), E>,
+    ) -> Result<Round, E> {
         let mut tries = Vec::new();
         for _ in 0..TRIES {
-            let mut placer = policy.exploring(draw, EXPLORED_PERMILLE);
-            let outcome = run(jobs, servers, speeds, &mut placer)?;
-            tries.push((placer.decisions.unwrap_or_default(), Returns::new(&outcome)));
+            let (decisions, spans) = one(policy, draw)?;
+            tries.push((decisions, Returns::new(&spans, self.half_ms)));
         }
-        let reward = tries.iter().map(|(_, returns)| returns.after(0)).sum::<f64>() / (TRIES * jobs.len().max(1)) as f64;
+        let reward = tries.iter().map(|(_, returns)| returns.after(0)).sum::<f64>() / (TRIES * jobs.max(1)) as f64;
         self.remember(tries);
         let loss = (0..STEPS).map(|_| self.step(policy, draw)).sum::<f64>() / STEPS as f64;
         Ok(Round { loss, reward })
@@ -145,45 +141,43 @@ fn slopes(found: &[f32], decision: &Decision, better: f32) -> impl Iterator<Item
 struct Returns {
     /// From when, until when, the reward of a millisecond, and what comes after.
     spans: Vec<(u64, u64, f64, f64)>,
+    half_ms: f64,
 }
 
 impl Returns {
-    fn new(outcome: &Outcome) -> Self {
+    fn new(of: &[Span], half_ms: f64) -> Self {
         let mut after = 0.0;
-        let mut spans: Vec<(u64, u64, f64, f64)> = Vec::with_capacity(outcome.spans.len());
-        for span in outcome.spans.iter().rev() {
+        let mut spans: Vec<(u64, u64, f64, f64)> = Vec::with_capacity(of.len());
+        for span in of.iter().rev() {
             spans.push((span.from_ms, span.until_ms, span.progress, after));
-            after = within(span.until_ms - span.from_ms, span.progress, after);
+            after = within(span.until_ms - span.from_ms, span.progress, after, half_ms);
         }
         spans.reverse();
-        Self { spans }
+        Self { spans, half_ms }
     }
 
     fn after(&self, ms: u64) -> f64 {
         let at = self.spans.partition_point(|(_, until_ms, ..)| *until_ms <= ms);
-        self.spans.get(at).map_or(0.0, |(_, until_ms, progress, after)| within(until_ms - ms, *progress, *after))
+        self.spans.get(at).map_or(0.0, |(_, until_ms, progress, after)| within(until_ms - ms, *progress, *after, self.half_ms))
     }
 }
 
 /// What a stretch of time with that reward is worth at its start, with what comes after it.
-fn within(ms: u64, progress: f64, after: f64) -> f64 {
-    let fade = core::f64::consts::LN_2 / HALF_MS;
+fn within(ms: u64, progress: f64, after: f64, half_ms: f64) -> f64 {
+    let fade = core::f64::consts::LN_2 / half_ms;
     let kept = libm::exp(-fade * ms as f64);
     progress * (1.0 - kept) / fade + kept * after
 }
 
 #[cfg(test)]
 mod tests {
-    use harmony::Span;
-
     use super::*;
 
     #[test]
     fn what_comes_later_is_worth_less() {
         // One job alone, of half an hour: the integral of 2^(-t / 30 min) over it, over 30 min, is 0.5 / ln 2.
         let span = |from_ms, until_ms, progress| Span { from_ms, until_ms, present: 1, progress };
-        let outcome = Outcome { ended: Vec::new(), spans: vec![span(0, 600_000, 0.0), span(600_000, 2_400_000, 1.0 / 1_800_000.0)] };
-        let returns = Returns::new(&outcome);
+        let returns = Returns::new(&[span(0, 600_000, 0.0), span(600_000, 2_400_000, 1.0 / 1_800_000.0)], 1_800_000.0);
         let whole = 0.5 / core::f64::consts::LN_2;
         assert!((returns.after(600_000) - whole).abs() < 1e-9);
         // A third of a half-life before it: 2^(-1/3) of that.

@@ -7,6 +7,9 @@ mod improve;
 mod log;
 mod speeds;
 
+pub(crate) use imitate::{Lesson, imitate};
+pub(crate) use improve::Actor;
+
 pub use course::{Course, Judged, Setup, train};
 pub use log::Log;
 pub use speeds::{fit, off};
