@@ -10,11 +10,13 @@
 //! the round has seconds, times its share.
 
 mod place;
+mod seen;
 mod table;
 mod trace;
 mod world;
 
-pub use place::{Beside, By, Candidate, Chooser, Counting, candidates, gain, ways};
+pub use place::{Beside, By, Counting, candidates, gain, ways};
+pub use seen::{Candidate, Chooser, GPUS, NODES, PLACES, ROUND_S, Seen, Stands, Waits};
 pub use table::{DEMANDS, Job, Kind, MODELS, ROWS, SPREADS, Table};
 pub use trace::drawn;
-pub use world::{Details, Done, GPUS, NODES, Outcome, PLACES, ROUND_S, Seen, Stands, Stuck, Waits, run};
+pub use world::{Details, Done, Outcome, Stuck, run};

@@ -3,28 +3,9 @@
 use alloc::vec::Vec;
 
 use super::{
+    seen::{Candidate, Chooser, GPUS, PLACES, Seen, Waits},
     table::{DEMANDS, Table},
-    world::{GPUS, PLACES, Seen, Waits},
 };
-
-/// A place in the queue, and one of [`PLACES`].
-pub type Candidate = (usize, usize);
-
-/// Says who is placed next, and where.
-pub trait Chooser {
-    /// Puts the queue in order, at the beginning of a round.
-    fn sort(&mut self, queue: &mut [Waits]) {
-        let _ = queue;
-    }
-
-    /// The next job, and its place; none where nobody else is placed in this round.
-    fn choose(&mut self, seen: &Seen<'_>) -> Option<Candidate>;
-
-    /// Whether all jobs are stopped after each round.
-    fn stops_all(&self) -> bool {
-        false
-    }
-}
 
 /// The first job of each demand that waits, smaller ones first: between these DeepShare chooses.
 #[must_use]
