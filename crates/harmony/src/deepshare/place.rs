@@ -21,7 +21,6 @@ fn fits(seen: &Seen<'_>, (at, place): Candidate) -> bool {
 }
 
 /// All ways to place one of the candidates, with room.
-#[must_use]
 pub fn ways(seen: &Seen<'_>) -> impl Iterator<Item = Candidate> {
     let candidates = candidates(seen.queue);
     let all = (0..PLACES.len()).flat_map(move |place| candidates.clone().into_iter().map(move |at| (at, place)));

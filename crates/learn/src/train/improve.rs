@@ -32,6 +32,9 @@ struct Tried {
     brought: f32,
 }
 
+/// What a try decided, and what became of it.
+pub(crate) type Try = (Vec<Decision>, Vec<Span>);
+
 /// What a round was like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
@@ -60,7 +63,7 @@ impl Actor {
         policy: &mut Policy,
         jobs: usize,
         draw: &mut Draw,
-        one: &mut dyn FnMut(&Policy, &mut Draw) -> Result<(Vec<Decision>, Vec<Span>), E>,
+        one: &mut dyn FnMut(&Policy, &mut Draw) -> Result<Try, E>,
     ) -> Result<Round, E> {
         let mut tries = Vec::new();
         for _ in 0..TRIES {
