@@ -46,6 +46,7 @@ pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
     ports(&mut page, &snapshot.counters);
     gates(&mut page, &snapshot.gates);
     turns(&mut page, snapshot);
+    process(&mut page);
     page.text()
 }
 
@@ -81,6 +82,14 @@ fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
             _ => "Steps of a clock, after which its estimate began anew.",
         };
         page.counter(&format!("session_{name}_total"), help, &[], *count as f64);
+    }
+}
+
+/// What every client library exposes, under the names that all dashboards know: without our prefix.
+fn process(page: &mut Page) {
+    for files::process::Number { name, help, is_counter, value } in files::process::numbers() {
+        let (kind, metric) = if is_counter { counted(value) } else { gauged(value) };
+        page.add(name.to_owned(), help, kind, &[], metric);
     }
 }
 
@@ -179,6 +188,20 @@ const fn help(counter: Counter) -> &'static str {
     }
 }
 
+fn gauged(value: f64) -> (MetricType, Metric) {
+    let (mut gauge, mut metric) = (Gauge::default(), Metric::default());
+    gauge.set_value(value);
+    metric.set_gauge(gauge);
+    (MetricType::GAUGE, metric)
+}
+
+fn counted(value: f64) -> (MetricType, Metric) {
+    let (mut counter, mut metric) = (CounterValue::default(), Metric::default());
+    counter.set_value(value);
+    metric.set_counter(counter);
+    (MetricType::COUNTER, metric)
+}
+
 /// Families in the order in which they first came, each name once.
 #[derive(Default)]
 struct Page {
@@ -187,22 +210,16 @@ struct Page {
 
 impl Page {
     fn gauge(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: f64) {
-        let mut gauge = Gauge::default();
-        gauge.set_value(value);
-        let mut metric = Metric::default();
-        metric.set_gauge(gauge);
-        self.add(name, help, MetricType::GAUGE, labels, metric);
+        let (kind, metric) = gauged(value);
+        self.add(format!("antiphase_agent_{name}"), help, kind, labels, metric);
     }
 
     fn counter(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: f64) {
-        let mut counter = CounterValue::default();
-        counter.set_value(value);
-        let mut metric = Metric::default();
-        metric.set_counter(counter);
-        self.add(name, help, MetricType::COUNTER, labels, metric);
+        let (kind, metric) = counted(value);
+        self.add(format!("antiphase_agent_{name}"), help, kind, labels, metric);
     }
 
-    fn add(&mut self, name: &str, help: &str, kind: MetricType, labels: &[(&str, &str)], mut metric: Metric) {
+    fn add(&mut self, name: String, help: &str, kind: MetricType, labels: &[(&str, &str)], mut metric: Metric) {
         let pairs = labels.iter().map(|(name, value)| {
             let mut pair = LabelPair::default();
             pair.set_name((*name).into());
@@ -210,7 +227,6 @@ impl Page {
             pair
         });
         metric.set_label(pairs.collect());
-        let name = format!("antiphase_agent_{name}");
         // The text format wants all series of a name in one group, so a later series joins the family that is there.
         if let Some(family) = self.families.iter_mut().find(|family| family.name() == name) {
             family.mut_metric().push(metric);

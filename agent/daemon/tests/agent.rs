@@ -219,6 +219,8 @@ async fn promtool_takes_the_metrics() {
         "antiphase_agent_connected 1",
         "antiphase_agent_pages 1",
         "antiphase_agent_plan_version 5",
+        "# TYPE process_cpu_seconds_total counter",
+        "# TYPE process_resident_memory_bytes gauge",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
     }

@@ -2,7 +2,10 @@
 //!
 //! Such a program reads them again while others rely on it. A name may lead to anything: a FIFO whose other end nobody holds, a
 //! device without an end, a file of gigabytes. So a file is opened without waiting, has to be a regular one, and is read up to a limit.
+//! What the kernel's files say of such a program itself is in [`process`].
 #![forbid(unsafe_code)]
+
+pub mod process;
 
 use std::{
     fs::{File, FileType, OpenOptions},

@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
-use prometheus::{GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 use state::turns::{Granted, Verdict};
 
 /// From half a millisecond to half a minute.
 const EVALUATE_BUCKETS: &[f64] = &[0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// From an answer out of memory to one that waited for a disk or a plan. Each request has a series of each, so they are few.
+const REQUEST_BUCKETS: &[f64] = &[0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 /// From a fast SSD to a disk in trouble.
 const STORE_BUCKETS: &[f64] = &[0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
@@ -32,6 +34,7 @@ pub struct Metrics {
     store_failures: IntCounter,
     store_rewrites: IntCounter,
     requests: IntCounterVec,
+    request_duration: HistogramVec,
     notices: IntCounterVec,
     connections: IntGauge,
     refused: IntCounter,
@@ -70,6 +73,11 @@ impl Metrics {
                 "Times that the whole state file was written anew after a failed write.",
             )?,
             requests: IntCounterVec::new(Opts::new("requests_total", "Requests by protocol and result."), &["protocol", "result"])?,
+            request_duration: HistogramVec::new(
+                HistogramOpts::new("request_duration_seconds", "Time from a request's head to its answer's, by protocol and request.")
+                    .buckets(REQUEST_BUCKETS.to_vec()),
+                &["protocol", "request"],
+            )?,
             notices: IntCounterVec::new(Opts::new("events_total", "Events by kind."), &["kind"])?,
             connections: IntGauge::new("connections", "Open TCP connections.")?,
             refused: IntCounter::new(
@@ -103,6 +111,7 @@ impl Metrics {
         r.register(Box::new(metrics.store_failures.clone()))?;
         r.register(Box::new(metrics.store_rewrites.clone()))?;
         r.register(Box::new(metrics.requests.clone()))?;
+        r.register(Box::new(metrics.request_duration.clone()))?;
         r.register(Box::new(metrics.notices.clone()))?;
         r.register(Box::new(metrics.connections.clone()))?;
         r.register(Box::new(metrics.refused.clone()))?;
@@ -156,6 +165,11 @@ impl Metrics {
     /// A request was answered; `result` is `ok` or the code of an error.
     pub fn request(&self, protocol: &str, result: &str) {
         self.requests.with_label_values(&[protocol, result]).inc();
+    }
+
+    /// A request was answered within this time; `request` is one of few names.
+    pub fn answered(&self, protocol: &str, request: &str, took: Duration) {
+        self.request_duration.with_label_values(&[protocol, request]).observe(took.as_secs_f64());
     }
 
     /// An event was logged.

@@ -1,6 +1,6 @@
 //! Numbers for Prometheus: `/metrics`, what was counted and the state as gauges.
 
-use prometheus::{Encoder, Gauge, GaugeVec, IntCounterVec, Opts, Registry, TextEncoder};
+use prometheus::{Counter, Encoder, Gauge, GaugeVec, IntCounterVec, Opts, Registry, TextEncoder};
 use proto::v1alpha1 as pb;
 use state::turns::{GroupState, Measured};
 
@@ -8,6 +8,8 @@ use crate::{controller::Snapshot, links::LinkTable, metrics::Metrics, quic, turn
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
+/// The label of a training job. It is not `job`, because Prometheus sets that one itself.
+const JOB: &str = "job_id";
 /// Jobs with series of their own, by name.
 pub const JOBS_MAX: usize = 1_000;
 
@@ -48,12 +50,30 @@ impl Metrics {
         )?;
         let mut families = self.registry.gather();
         families.extend(state.gather());
+        families.extend(process()?.gather());
         // Two registries are joined, so the order by name is made here.
         families.sort_by(|a, b| a.name().cmp(b.name()));
         let mut out = Vec::new();
         TextEncoder::new().encode(&families, &mut out)?;
         String::from_utf8(out).map_err(|e| prometheus::Error::Msg(e.to_string()))
     }
+}
+
+/// What every client library exposes, under the names that all dashboards know: without our prefix.
+fn process() -> Result<Registry, prometheus::Error> {
+    let registry = Registry::new();
+    for files::process::Number { name, help, is_counter, value } in files::process::numbers() {
+        if is_counter {
+            let counter = Counter::new(name, help)?;
+            counter.inc_by(value);
+            registry.register(Box::new(counter))?;
+        } else {
+            let gauge = Gauge::new(name, help)?;
+            gauge.set(value);
+            registry.register(Box::new(gauge))?;
+        }
+    }
+    Ok(registry)
 }
 
 const NANOS_PER_SECOND: f64 = 1e9;
@@ -104,23 +124,21 @@ fn links(registry: &Registry, table: &LinkTable) -> Result<(), prometheus::Error
 
 fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Error> {
     let count = gauges(registry, "jobs", "Committed jobs by state.", ["state"])?;
-    let period = gauges(registry, "job_period_seconds", "Scheduled length of an iteration.", ["job"])?;
-    let shift = gauges(registry, "job_time_shift_seconds", "Start of the iterations within the period, in fabric time.", ["job"])?;
-    let solo = gauges(registry, "job_solo_period_seconds", "Length of an iteration alone, from the profile.", ["job"])?;
-    let iteration = gauges(registry, "job_iteration_seconds", "Median iteration that the gate saw.", ["job"])?;
+    let period = gauges(registry, "job_period_seconds", "Scheduled length of an iteration.", [JOB])?;
+    let shift = gauges(registry, "job_time_shift_seconds", "Start of the iterations within the period, in fabric time.", [JOB])?;
+    let solo = gauges(registry, "job_solo_period_seconds", "Length of an iteration alone, from the profile.", [JOB])?;
+    let iteration = gauges(registry, "job_iteration_seconds", "Median iteration that the gate saw.", [JOB])?;
     let mismatch = gauges(
         registry,
         "job_period_mismatch_seconds",
         "Learned period less the declared one, while it is further from the expected one than 5 %.",
-        ["job"],
+        [JOB],
     )?;
-    let free =
-        gauges(registry, "job_predicted_free_seconds", "Predicted iteration as jobs come, while the service only observes.", ["job"])?;
-    let by_turns =
-        gauges(registry, "job_predicted_turns_seconds", "The same if jobs took turns where that is predicted to help.", ["job"])?;
-    let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", ["job"])?;
+    let free = gauges(registry, "job_predicted_free_seconds", "Predicted iteration as jobs come, while the service only observes.", [JOB])?;
+    let by_turns = gauges(registry, "job_predicted_turns_seconds", "The same if jobs took turns where that is predicted to help.", [JOB])?;
+    let error = gauges(registry, "job_shift_error_seconds", "Median start minus slot; positive is late.", [JOB])?;
     let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
-        let vec = IntCounterVec::new(Opts::new(name, help), &["job"])?;
+        let vec = IntCounterVec::new(Opts::new(name, help), &[JOB])?;
         registry.register(Box::new(vec.clone()))?;
         Ok(vec)
     };
@@ -175,10 +193,10 @@ fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Er
 
 fn turns(registry: &Registry, turns: &TurnsSnapshot) -> Result<(), prometheus::Error> {
     let groups = gauges(registry, "turn_groups", "Groups of jobs that take turns, by what they do now.", ["state"])?;
-    let labels = ["job", "mode"];
+    let labels = [JOB, "mode"];
     let mean = gauges(registry, "job_turn_iteration_seconds", "Mean of the last iterations, by turns and free.", labels)?;
     let longest = gauges(registry, "job_turn_iteration_p99_seconds", "99th percentile of the same iterations.", labels)?;
-    let wait = gauges(registry, "job_turn_wait_ratio", "Share of its time by turns that the job waits for its turn.", ["job"])?;
+    let wait = gauges(registry, "job_turn_wait_ratio", "Share of its time by turns that the job waits for its turn.", [JOB])?;
     for state in GroupState::ALL {
         let word = match state {
             GroupState::Held => "held",

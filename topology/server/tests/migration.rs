@@ -124,7 +124,7 @@ fn an_upgrade_changes_no_control_and_a_new_cluster_observes() {
         assert!(job["predicted_turns_ns"].as_u64().unwrap() < job["predicted_free_ns"].as_u64().unwrap(), "{job}");
     }
     let metrics = service.get("/metrics").body;
-    assert!(metrics.contains("antiphase_job_predicted_turns_seconds{job=\"a\"}"), "{metrics}");
+    assert!(metrics.contains("antiphase_job_predicted_turns_seconds{job_id=\"a\"}"), "{metrics}");
     stop(service);
     let service = Service::with(program().arg("--state").arg(&new));
     service.wait_for_log("control = observe, as the state file was written last");

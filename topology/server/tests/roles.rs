@@ -328,7 +328,7 @@ async fn an_agent_speaks_for_the_jobs_that_it_leads_and_for_no_others() {
     assert!(telemetry["jobs"][0]["iteration_ns"].as_array().unwrap().iter().all(|ns| *ns == 300), "{telemetry}");
     let address = served.address;
     let metrics = tokio::task::spawn_blocking(move || request(address, "GET", "/metrics", &[], b"").unwrap().body).await.unwrap();
-    assert!(metrics.contains("# TYPE antiphase_job_slips_total counter\nantiphase_job_slips_total{job=\"a\"} 3"), "{metrics}");
+    assert!(metrics.contains("# TYPE antiphase_job_slips_total counter\nantiphase_job_slips_total{job_id=\"a\"} 3"), "{metrics}");
     served.stop().await;
 }
 

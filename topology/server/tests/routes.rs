@@ -339,13 +339,25 @@ fn telemetry_health_and_metrics_are_there() {
     let has = |line: &str| assert!(metrics.lines().any(|l| l.starts_with(line)), "{line} is not in\n{metrics}");
     has("antiphase_build_info{version=");
     has("antiphase_link_compatibility_score{link=\"leaf1->");
-    has("antiphase_job_period_seconds{job=\"a\"} 0.3255");
+    has("antiphase_job_period_seconds{job_id=\"a\"} 0.3255");
     has("antiphase_jobs{state=\"committed\"} 2");
     has("antiphase_agent_up 0");
     has("antiphase_evaluate_duration_seconds_count 1");
     has("antiphase_store_commit_seconds_count 3");
     has("antiphase_store_up 1");
     has("antiphase_topology_version 1");
+    has("antiphase_request_duration_seconds_count{protocol=\"http\",request=\"POST evaluate\"} 1");
+    has("antiphase_request_duration_seconds_count{protocol=\"http\",request=\"POST commit\"} 2");
+    has("process_open_fds ");
+    has("process_start_time_seconds 1");
+    // Whatever strangers ask for, it makes one series.
+    for n in 0..5 {
+        service.get(&format!("/v1alpha1/none{n}"));
+        service.get(&format!("/none{n}"));
+    }
+    let after = service.get("/metrics").body;
+    let others = "antiphase_request_duration_seconds_count{protocol=\"http\",request=\"other\"} 10";
+    assert!(after.lines().any(|line| line == others) && !after.contains("none"), "{after}");
     // A link with one job has no score.
     assert!(!metrics.contains("link_compatibility_score{link=\"h1->"), "{metrics}");
     promtool(&metrics);

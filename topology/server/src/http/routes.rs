@@ -10,7 +10,7 @@ use axum::{
     Extension, Router,
     body::{Body, Bytes},
     extract::{RawQuery, Request, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, Method, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post, put},
@@ -110,8 +110,28 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
             error.answer(grpc)
         }
     };
-    tracing::debug!(%method, path, status = response.status().as_u16(), took = ?began.elapsed(), "request");
+    let took = began.elapsed();
+    shared.api.metrics().answered(if grpc { "grpc" } else { "http" }, &told(grpc, &method, &path, response.status()), took);
+    tracing::debug!(%method, path, status = response.status().as_u16(), ?took, "request");
     response
+}
+
+/// What a request is called among the metrics: its method and path, its RPC, or what such requests have in common. Whatever clients
+/// ask for, there are no more names than routes.
+fn told(grpc: bool, method: &Method, path: &str, status: StatusCode) -> String {
+    if grpc {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        return if grpc::rpc(path).is_some() { name.to_owned() } else { "other".to_owned() };
+    }
+    let is_known = !matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
+    match path.strip_prefix("/v1alpha1/") {
+        // A job or link that is not there is 404 as well; its request counts among the others then.
+        _ if !is_known => "other".to_owned(),
+        Some(request) => format!("{method} {request}"),
+        None if path.starts_with("/extender/") || matches!(path, "/metrics" | "/readyz" | "/healthz") => format!("{method} {}", &path[1..]),
+        // The files of the web page, and the descriptions of the interface.
+        None => "page".to_owned(),
+    }
 }
 
 fn timed_out(limit: Duration, changes: bool) -> ApiError {
