@@ -391,7 +391,8 @@ impl Sampler {
 }
 
 /// The interfaces and RDMA ports of the host that are to be read and not known yet.
-pub(crate) fn new_ports(root: &Root, config: &CountersConfig, is_known: impl Fn(&str) -> bool) -> Vec<Port> {
+#[must_use]
+pub fn new_ports(root: &Root, config: &CountersConfig, is_known: impl Fn(&str) -> bool) -> Vec<Port> {
     let is_wanted = |name: &str| config.takes(name) && !is_known(name);
     let interfaces = interface_names(root).into_iter().filter(|name| is_wanted(name));
     let opened = interfaces.filter_map(|name| Some(Port::new(name.clone(), PortSource::Interface(Interface::open(root, &name)?))));

@@ -97,9 +97,7 @@ impl Pages {
     /// What else is on the file system of the pages, if it is not their own: jobs that write more than their reports fill it.
     #[must_use]
     pub fn shared_with(&self) -> Option<&Path> {
-        let parent = self.directory.parent()?;
-        let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
-        (device(&self.directory).ok()? == device(parent).ok()?).then_some(parent)
+        shared_with(&self.directory)
     }
 
     /// Where the pages are.
@@ -286,6 +284,14 @@ impl Pages {
             }
         }
     }
+}
+
+/// What else is on the file system of a directory of pages, if it is not its own.
+#[must_use]
+pub fn shared_with(directory: &Path) -> Option<&Path> {
+    let parent = directory.parent()?;
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+    (device(directory).ok()? == device(parent).ok()?).then_some(parent)
 }
 
 impl Led {

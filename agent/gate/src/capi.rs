@@ -15,7 +15,7 @@ use gate_core::{Reason, StepOutcome};
 use crate::{Config, Gate, JobName};
 
 /// Version of this interface: raised when a caller must be compiled anew.
-const ABI: u32 = 1;
+pub const ABI: u32 = 1;
 
 /// `outcome`: the start went at once.
 const WENT: i32 = 0;

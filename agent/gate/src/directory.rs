@@ -220,8 +220,11 @@ pub(crate) fn is_sized(found: &Stat) -> bool {
     FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && usize::try_from(found.st_size) == Ok(FILE_BYTES)
 }
 
-/// Whether an access to the file is answered by this kernel alone.
-pub(crate) fn is_local(file: impl rustix::fd::AsFd) -> io::Result<bool> {
+/// Whether an access to the file is answered by this kernel alone: gates believe no page elsewhere.
+///
+/// # Errors
+/// When the kernel does not say what file system it is.
+pub fn is_local(file: impl rustix::fd::AsFd) -> io::Result<bool> {
     // The kernel's type of this field differs between architectures; magic numbers have 32 bits.
     Ok(!REMOTE.contains(&(fstatfs(file)?.f_type as u32)))
 }

@@ -27,7 +27,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(
     unsafe_code,
-    reason = "shared memory, fork handlers and the C interface; each is one small file: words.rs, futex.rs, turn.rs, fork.rs, capi.rs"
+    reason = "shared memory, fork handlers, the C interface and its loading; each is one small file: words.rs, futex.rs, turn.rs, fork.rs, capi.rs, library.rs"
 )]
 
 pub mod capi;
@@ -38,6 +38,7 @@ pub mod exec;
 mod fork;
 mod futex;
 mod gate;
+pub mod library;
 pub mod notes;
 pub mod page;
 pub mod report;
@@ -48,7 +49,7 @@ mod wait;
 mod words;
 
 pub use clock::now;
-pub use directory::{Config, DIRECTORY, JobName, NameError, Stem};
+pub use directory::{Config, DIRECTORY, JobName, NameError, Stem, is_local};
 pub use gate::Gate;
 pub use gate_core::StepOutcome;
 pub use notes::{Heard, JobNote, NoteReader, Received};

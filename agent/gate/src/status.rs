@@ -20,8 +20,17 @@ pub struct Finding {
     pub of: String,
     /// Whether this keeps a gate from holding.
     pub is_obstacle: bool,
-    /// What was found, and what to do about it.
+    /// What was found.
     pub says: String,
+    /// What to do about it; empty where nothing is to be done.
+    pub fix: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.says)?;
+        if self.fix.is_empty() { Ok(()) } else { write!(f, ": {}", self.fix) }
+    }
 }
 
 /// What the environment of a process tells a gate, beside [`Config`].
@@ -37,34 +46,40 @@ pub struct Surroundings {
 #[must_use]
 pub fn findings(config: &Config, around: &Surroundings, now: NodeTime) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut add = |of: &str, is_obstacle, says: String| found.push(Finding { of: of.to_owned(), is_obstacle, says });
+    let mut add = |of: &str, says: String, fix: &str| {
+        found.push(Finding { of: of.to_owned(), is_obstacle: true, says, fix: fix.to_owned() });
+    };
     if config.off {
-        add("gate", true, "switched off by ANTIPHASE_GATE".into());
+        add("gate", "switched off by ANTIPHASE_GATE".into(), "unset it where the job starts");
     }
     match (&config.job, &around.unnamed) {
         (Some(_), _) => {}
-        (None, Some(error)) => add("job", true, format!("{error}: nothing is held under this name")),
-        (None, None) => {
-            add("job", true, "ANTIPHASE_JOB is not set here, and a gate without it holds nothing; --job NAME asks about one".into())
+        (None, Some(error)) => {
+            add("job", format!("{error}: nothing is held under this name"), "set ANTIPHASE_JOB to the name that the job has in the plan");
         }
+        (None, None) => add(
+            "job",
+            "ANTIPHASE_JOB is not set here, and a gate without it holds nothing".into(),
+            "set it where the job starts; --job NAME asks about one",
+        ),
     }
     if let Some((name, rank)) = exec::rank().filter(|(_, rank)| rank != "0") {
-        add("rank", true, format!("{name}={}: only rank 0 is held, and the others wait for it", rank.display()));
+        let says = format!("{name}={}: only rank 0 is held, and the others wait for it", rank.display());
+        add("rank", says, "ask in the environment of rank 0");
     }
     if let Some(library) = around.library.as_ref().filter(|library| !library.is_file()) {
-        let what = format!("ANTIPHASE_GATE_LIBRARY={}: no such file, so the Python package holds nothing", library.display());
-        add("library", true, what);
+        let says = format!("ANTIPHASE_GATE_LIBRARY={}: no such file, so the Python package holds nothing", library.display());
+        add("library", says, "set it to the path of libantiphase_gate.so, or unset it where the package has the library inside");
     }
     if !config.directory.is_dir() {
-        let directory = config.directory.display();
-        let what = format!("{directory} is no directory: no agent has run on this host, or its page_dir is another one (ANTIPHASE_DIR)");
-        add("pages", true, what);
+        let says = format!("{} is no directory", config.directory.display());
+        add("pages", says, "no agent has run on this host: start one; or its page_dir is another one: set ANTIPHASE_DIR to it");
         return found;
     }
     let jobs = config.job.as_ref().map_or_else(|| jobs(&config.directory), |job| vec![job.clone()]);
     if jobs.is_empty() {
-        let what = format!("none in {}: no committed job has its rank 0 on this host, or no agent runs", config.directory.display());
-        add("pages", true, what);
+        let says = format!("none in {}: no committed job has its rank 0 on this host, or no agent runs", config.directory.display());
+        add("pages", says, "ask `antiphase jobs` and `antiphase agents`");
     }
     found.extend(jobs.iter().map(|job| of_page(&config.directory, job, now)));
     found
@@ -83,14 +98,18 @@ fn jobs(directory: &Path) -> Vec<JobName> {
 
 fn of_page(directory: &Path, job: &JobName, now: NodeTime) -> Finding {
     let page = PageReader::open(directory, job).and_then(|page| page.read());
-    let (is_obstacle, says) = match page {
-        Err(reason) => (true, format!("not held ({reason}): {}", Why(reason, None))),
+    let not_held = |reason: Reason, age| {
+        let (says, fix) = why(reason, age);
+        (true, format!("not held ({reason}): {says}"), fix.to_owned())
+    };
+    let (is_obstacle, says, fix) = match page {
+        Err(reason) => not_held(reason, None),
         Ok(schedule) => match trouble(&schedule, now) {
-            Some(reason) => (true, format!("not held ({reason}): {}", Why(reason, Some(now.since(schedule.written))))),
-            None => (false, well(&schedule, now)),
+            Some(reason) => not_held(reason, Some(now.since(schedule.written))),
+            None => (false, well(&schedule, now), String::new()),
         },
     };
-    Finding { of: job.to_string(), is_obstacle, says }
+    Finding { of: job.to_string(), is_obstacle, says, fix }
 }
 
 /// Why a gate would not follow a schedule that it can read.
@@ -125,32 +144,42 @@ impl fmt::Display for Age {
     }
 }
 
-/// What a reason means, and what to do about it; with the age of the heartbeat.
-struct Why(Reason, Option<Nanos>);
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0, self.1) {
-            (Reason::NoPage, _) => f.write_str(
-                "no page: no job of this name is committed with its rank 0 on this host, or the agent has stopped; ask `antiphase jobs` and `antiphase agents`",
-            ),
-            (Reason::Unreadable, _) => f.write_str(
-                "the page cannot be read, or is not to be believed: it has to be a regular file of root, of this user or of the directory's owner that nobody else may write",
-            ),
-            (Reason::Layout, _) => f.write_str("the page has a layout that this gate does not know: gate and agent are of different versions"),
-            (Reason::Torn, _) => f.write_str("the agent stopped in the middle of a write; start it again"),
-            (Reason::Stale, Some(age)) => write!(f, "the agent last wrote {} ago: it is gone, or stopped; start it again", Age(age)),
-            (Reason::Expired, _) => {
-                f.write_str("the plan has expired: the agent has had no session with the service for too long; ask `antiphase agents`")
-            }
-            (Reason::ClockBound, _) => f.write_str("the agent does not know fabric time well enough yet; ask `antiphase agents` for its clock bound"),
-            (Reason::ClockStep, _) => f.write_str("the page was written in the future: gate and agent do not share a clock, as in another time namespace"),
-            (Reason::Malformed, _) => f.write_str("the numbers on the page make no sense: gate and agent are of different versions"),
-            (Reason::HoldTooLong, _) => f.write_str("the wait would be longer than a gate may hold"),
-            (other, _) => other.fmt(f),
+/// What a reason means, with the age of the heartbeat, and what to do about it.
+fn why(reason: Reason, age: Option<Nanos>) -> (String, &'static str) {
+    let (says, fix) = match (reason, age) {
+        (Reason::NoPage, _) => (
+            "no page: no job of this name is committed with its rank 0 on this host, or the agent has stopped",
+            "ask `antiphase jobs` and `antiphase agents`",
+        ),
+        (Reason::Unreadable, _) => (
+            "the page cannot be read, or is not to be believed",
+            "it has to be a regular file of root, of this user or of the directory's owner that nobody else may write",
+        ),
+        (Reason::Layout, _) => {
+            ("the page has a layout that this gate does not know: gate and agent are of different versions", SAME_VERSION)
         }
-    }
+        (Reason::Torn, _) => ("the agent stopped in the middle of a write", "start it again"),
+        (Reason::Stale, Some(age)) => {
+            return (format!("the agent last wrote {} ago: it is gone, or stopped", Age(age)), "start it again");
+        }
+        (Reason::Expired, _) => (
+            "the plan has expired: the agent has had no session with the service for too long",
+            "ask `antiphase agents`; the agent's log says why",
+        ),
+        (Reason::ClockBound, _) => ("the agent does not know fabric time well enough yet", "ask `antiphase agents` for its clock bound"),
+        (Reason::ClockStep, _) => {
+            ("the page was written in the future: gate and agent do not share a clock", "run both in one time namespace")
+        }
+        (Reason::Malformed, _) => ("the numbers on the page make no sense: gate and agent are of different versions", SAME_VERSION),
+        (Reason::HoldTooLong, _) => {
+            ("the wait would be longer than a gate may hold", "commit the job again: its slot and its profile do not fit")
+        }
+        (other, _) => return (other.to_string(), ""),
+    };
+    (says.to_owned(), fix)
 }
+
+const SAME_VERSION: &str = "install both from the same release";
 
 #[cfg(test)]
 mod tests {
@@ -179,7 +208,9 @@ mod tests {
     fn one(config: &Config, at: NodeTime) -> (bool, String) {
         let found = findings(config, &Surroundings::default(), at);
         let found = found.last().unwrap();
-        (found.is_obstacle, found.says.clone())
+        // An obstacle without a way out would leave its reader where they were.
+        assert_eq!(found.is_obstacle, !found.fix.is_empty(), "{found:?}");
+        (found.is_obstacle, found.to_string())
     }
 
     /// What an agent can put on a page, and what is said of it; each way not to be held has a sentence with what to do.
@@ -220,7 +251,7 @@ mod tests {
         let nothing = Config { directory: directory.path().join("none"), job: None, off: true };
         let bad = JobName::try_new("a/b").unwrap_err();
         let around = Surroundings { unnamed: Some(bad), library: Some("/nonexistent/lib.so".into()) };
-        let of: Vec<String> = findings(&nothing, &around, now()).into_iter().map(|found| format!("{}: {}", found.of, found.says)).collect();
+        let of: Vec<String> = findings(&nothing, &around, now()).into_iter().map(|found| format!("{}: {found}", found.of)).collect();
         assert!(of[0].starts_with("gate: switched off") && of[1].starts_with("job: job name \"a/b\""), "{of:?}");
         assert!(of[2].starts_with("library: ANTIPHASE_GATE_LIBRARY=/nonexistent/lib.so"), "{of:?}");
         assert!(of[3].starts_with("pages: ") && of[3].contains("is no directory") && of.len() == 4, "{of:?}");

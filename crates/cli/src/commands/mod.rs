@@ -1,5 +1,6 @@
 //! The command line: what there is to type. Each command lives in its own file.
 
+mod doctor;
 mod fabric;
 mod jobs;
 mod lab;
@@ -68,6 +69,8 @@ enum Command {
     /// Play jobs on a fabric of network namespaces, with and without holding them to their slots
     #[command(subcommand)]
     Lab(::lab::Command),
+    /// Say what is wrong with service and node, and what to do about it
+    Doctor(doctor::DoctorArgs),
     /// List links with demand, worst score first
     Links(live::LinksArgs),
     /// List jobs that take turns: who has the turn, who waits for whom, what it costs and brings
@@ -120,6 +123,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Pki(command) => service::pki(&command),
         Command::Gate(command) => service::gate(command),
         Command::Lab(command) => lab::run(&command),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Links(args) => live::links(&args),
         Command::Turns(args) => live::turns(&args),
         Command::Agents(args) => live::agents(&args),

@@ -24,6 +24,12 @@ pub(crate) enum GateCommand {
     Exec(ExecArgs),
     /// Say what a gate would do now, and why: what is held, what is not, and what to do about it
     Status(StatusArgs),
+    /// Load a gate's library and print its version and that of its interface: `antiphase doctor` asks so, in a process of its own
+    #[command(hide = true)]
+    Library {
+        /// A file, or a name that the loader finds
+        file: OsString,
+    },
 }
 
 /// What a gate of this environment finds. Exit code 1 where something keeps it from holding.
@@ -63,6 +69,11 @@ pub(crate) fn gate(command: GateCommand) -> Result<ExitCode, CliError> {
     match command {
         GateCommand::Exec(args) => Ok(exec(args)),
         GateCommand::Status(args) => status(args),
+        GateCommand::Library { file } => {
+            let library = gate::library::load(&file).map_err(CliError::Failure)?;
+            output::print(&format!("{} {}", library.version, library.abi))?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
@@ -82,7 +93,7 @@ fn status(args: StatusArgs) -> Result<ExitCode, CliError> {
     let found = gate::status::findings(&config, &around, gate::now());
     let mut table = Table::new(&["WHAT", "FOUND"]);
     for one in &found {
-        table.row([one.of.clone(), one.says.clone()]);
+        table.row([one.of.clone(), one.to_string()]);
     }
     output::print(&table.render())?;
     let held = !found.iter().any(|one| one.is_obstacle);

@@ -1,10 +1,18 @@
 //! Reaching the service: address, certificates, and what its refusals look like.
 
-use std::{future::Future, io, path::PathBuf, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    io,
+    path::{Path, PathBuf},
+    pin::pin,
+    time::Duration,
+};
 
 use proto::v1alpha1::topology_client::TopologyClient;
 use tonic::{
     Code, Status,
+    client::GrpcService as _,
+    codegen::{Body as _, http},
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 
@@ -15,11 +23,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest answer is a plan over a whole fabric.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
+/// Largest answer of [`get`]: `/metrics` of a fabric with a thousand jobs takes half a megabyte.
+const TEXT_BYTES_MAX: usize = 16 << 20;
+
 /// Largest certificate or key file that is read; a chain of ten RSA certificates takes 20 KiB.
 const PEM_BYTES_MAX: u64 = 256 * 1024;
 
 /// A connected client.
-pub(super) type Client = TopologyClient<Channel>;
+pub(crate) type Client = TopologyClient<Channel>;
 
 /// How to reach the topology service.
 #[derive(Debug, Clone, clap::Args)]
@@ -38,25 +49,73 @@ pub(crate) struct ServerArgs {
     key: Option<PathBuf>,
 }
 
+/// Why a service cannot be asked.
+#[derive(Debug)]
+pub(crate) enum Unreached {
+    /// Options or files that cannot be taken.
+    Input(CliError),
+    /// Nobody answers, or nobody who will talk to us: what was said, and what to do where that is known.
+    Silent {
+        /// One line.
+        says: String,
+        /// One line.
+        fix: Option<&'static str>,
+    },
+}
+
+impl From<Unreached> for CliError {
+    fn from(unreached: Unreached) -> Self {
+        match unreached {
+            Unreached::Input(error) => error,
+            Unreached::Silent { says, fix: Some(fix) } => Self::Failure(format!("{says}: {fix}")),
+            Unreached::Silent { says, fix: None } => Self::Failure(says),
+        }
+    }
+}
+
 impl ServerArgs {
     /// Runs `ask` with a connected client.
     pub(super) fn with<T, F: Future<Output = Result<T, CliError>>>(&self, ask: impl FnOnce(Client) -> F) -> Result<T, CliError> {
+        self.with_channel(|channel| ask(client(channel)))
+    }
+
+    /// Runs `ask` with a connection, for [`client`] and [`get`].
+    pub(super) fn with_channel<T, F: Future<Output = Result<T, CliError>>>(&self, ask: impl FnOnce(Channel) -> F) -> Result<T, CliError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         // One thread is enough: a command has one request under way at a time.
         let runtime = runtime.map_err(|e| CliError::Failure(format!("cannot start: {e}")))?;
         runtime.block_on(async {
-            let asked = ask(self.connect().await?).await;
+            let asked = ask(self.channel().await?).await;
             // A service that wants TLS, or a certificate, says so only when something is asked: until then there is a connection.
-            asked.map_err(|error| match (error, self.is_plain()) {
-                (CliError::Failure(problem), true) if is_cut_off(&problem) => {
-                    CliError::Failure(format!("{}: {problem}: {WANTS_TLS}", self.server))
-                }
-                (CliError::Failure(problem), false) if is_cut_off(&problem) && self.cert.is_none() => {
-                    CliError::Failure(format!("{}: {problem}: {WANTS_CERTIFICATE}", self.server))
-                }
-                (error, _) => error,
+            asked.map_err(|error| match error {
+                CliError::Failure(problem) => match self.wants(&problem) {
+                    Some(fix) => CliError::Failure(format!("{}: {problem}: {fix}", self.server)),
+                    None => CliError::Failure(problem),
+                },
+                error => error,
             })
         })
+    }
+
+    /// What a service wants that cuts us off with these words.
+    pub(crate) fn wants(&self, problem: &str) -> Option<&'static str> {
+        match self.is_plain() {
+            _ if !is_cut_off(problem) => None,
+            true => Some(WANTS_TLS),
+            false => self.cert.is_none().then_some(WANTS_CERTIFICATE),
+        }
+    }
+
+    /// The service's address.
+    pub(crate) fn address(&self) -> &str {
+        &self.server
+    }
+
+    /// Files of certificates that these options name, with what each is.
+    pub(crate) fn certificates(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        [("authority of the service", &self.ca), ("own certificate", &self.cert)]
+            .into_iter()
+            .filter_map(|(what, file)| Some((what, file.as_deref()?)))
     }
 
     fn is_plain(&self) -> bool {
@@ -64,39 +123,38 @@ impl ServerArgs {
     }
 
     /// Why there is no connection, and what to do.
-    fn unreached(&self, error: &(dyn std::error::Error + 'static)) -> String {
+    fn unreached(&self, error: &(dyn std::error::Error + 'static)) -> Unreached {
         let (said, server) = (causes(error), &self.server);
         let kind = io_kind(error);
-        let hint = if kind == Some(io::ErrorKind::ConnectionRefused) || said.contains("Connection refused") {
+        let fix = if kind == Some(io::ErrorKind::ConnectionRefused) || said.contains("Connection refused") {
             let local = server.split_once("://").is_some_and(|(_, rest)| units::names_this_machine(rest.trim_end_matches('/')));
-            if local { NOT_STARTED } else { NOT_THERE }
+            Some(if local { NOT_STARTED } else { NOT_THERE })
         } else if said.contains("InvalidContentType") || said.contains("corrupt message") {
             // The first bytes of an answer in clear text are no record of TLS.
-            "the service answers in clear text; ask it by http://"
+            Some("the service answers in clear text; ask it by http://")
         } else if said.contains("UnknownIssuer") {
-            "--ca FILE (ANTIPHASE_CA) names the authority of the service's certificate"
+            Some("--ca FILE (ANTIPHASE_CA) names the authority of the service's certificate")
         } else if said.contains("not valid for name") {
-            "--server has to be a name that stands in the service's certificate"
+            Some("--server has to be a name that stands in the service's certificate")
         } else if said.contains("lookup") || said.contains("dns") {
-            "no such host; --server URL (ANTIPHASE_SERVER) is the address of the service"
+            Some("no such host; --server URL (ANTIPHASE_SERVER) is the address of the service")
         } else {
-            return format!("{server}: {said}");
+            None
         };
-        format!("{server}: {said}: {hint}")
+        Unreached::Silent { says: format!("{server}: {said}"), fix }
     }
 
-    async fn connect(&self) -> Result<Client, CliError> {
-        let refuse = |problem: String| CliError::Usage(format!("--server {:?}: {problem}", self.server));
+    /// A connection for [`client`] and [`get`].
+    pub(crate) async fn channel(&self) -> Result<Channel, Unreached> {
+        let refuse = |problem: String| Unreached::Input(CliError::Usage(format!("--server {:?}: {problem}", self.server)));
         let endpoint = Endpoint::from_shared(self.server.clone()).map_err(|e| refuse(e.to_string()))?;
         let endpoint = match endpoint.uri().scheme_str() {
             // The scheme alone decides on TLS, so a certificate in the environment does no harm to a plain address.
             Some("http") => endpoint,
-            Some("https") => endpoint.tls_config(self.tls()?).map_err(|e| refuse(causes(&e)))?,
+            Some("https") => endpoint.tls_config(self.tls().map_err(Unreached::Input)?).map_err(|e| refuse(causes(&e)))?,
             _ => return Err(refuse("needs http:// or https://".into())),
         };
-        let channel = endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await;
-        let channel = channel.map_err(|e| CliError::Failure(self.unreached(&e)))?;
-        Ok(TopologyClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX).max_encoding_message_size(MESSAGE_BYTES_MAX))
+        endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await.map_err(|e| self.unreached(&e))
     }
 
     fn tls(&self) -> Result<ClientTlsConfig, CliError> {
@@ -110,6 +168,41 @@ impl ServerArgs {
         }
         Ok(tls)
     }
+}
+
+/// A client on a connection.
+pub(crate) fn client(channel: Channel) -> Client {
+    TopologyClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX).max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// What a path of the service's HTTP interface answers.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Whether it is 200.
+    pub(crate) is_ok: bool,
+    /// When the service answered, on its clock, as its header says.
+    pub(crate) date: Option<String>,
+    /// The body.
+    pub(crate) text: String,
+}
+
+/// Reads a path of the service's HTTP interface, on a connection for gRPC.
+pub(crate) async fn get(channel: &mut Channel, path: &'static str) -> Result<Page, CliError> {
+    let failed = |error: &dyn std::error::Error| CliError::Failure(causes(error));
+    poll_fn(|cx| channel.poll_ready(cx)).await.map_err(|e| failed(&e))?;
+    let mut request = http::Request::new(tonic::body::Body::empty());
+    *request.uri_mut() = http::Uri::from_static(path);
+    let (head, body) = channel.call(request).await.map_err(|e| failed(&e))?.into_parts();
+    let date = head.headers.get(http::header::DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
+    let (mut body, mut bytes) = (pin!(body), Vec::new());
+    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        let data = frame.map_err(|e| failed(&e))?.into_data().unwrap_or_default();
+        bytes.extend_from_slice(&data);
+        if bytes.len() > TEXT_BYTES_MAX {
+            return Err(CliError::Failure(format!("{path}: an answer of more than {} MiB", TEXT_BYTES_MAX >> 20)));
+        }
+    }
+    Ok(Page { is_ok: head.status == http::StatusCode::OK, date, text: String::from_utf8_lossy(&bytes).into_owned() })
 }
 
 /// What to do where nobody answers on this machine.
@@ -152,7 +245,7 @@ fn causes(error: &dyn std::error::Error) -> String {
 }
 
 /// A refusal of the service: bad input is the caller's (exit code 2), the rest is a failure.
-pub(super) fn refused(status: Status) -> CliError {
+pub(crate) fn refused(status: Status) -> CliError {
     let message = if status.message().is_empty() { causes(&status) } else { status.message().to_owned() };
     match status.code() {
         Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::OutOfRange => CliError::Usage(message),
@@ -178,7 +271,7 @@ mod tests {
     fn who_is_not_reached_hears_what_to_do() {
         let refused = || Transport(Box::new(io::Error::from(io::ErrorKind::ConnectionRefused)));
         let says = |server: &str, error: Transport, part: &str| {
-            let said = at(server).unreached(&error);
+            let said = CliError::from(at(server).unreached(&error)).line();
             assert!(said.starts_with(&format!("{server}: transport error: ")) && said.contains(part), "{said}");
         };
         says("http://127.0.0.1:7480", refused(), "start one with `antiphase serve --state FILE --fabric FILE`");
@@ -188,6 +281,7 @@ mod tests {
         says("https://a", Transport("invalid peer certificate: UnknownIssuer".into()), "--ca FILE");
         says("https://a", Transport("certificate not valid for name \"a\"".into()), "stands in the service's certificate");
         says("http://a", Transport("dns error: failed to lookup address information".into()), "no such host");
-        assert_eq!(at("http://a").unreached(&Transport("moon".into())), "http://a: transport error: moon");
+        let said = CliError::from(at("http://a").unreached(&Transport("moon".into())));
+        assert_eq!(said.line(), "http://a: transport error: moon");
     }
 }

@@ -19,6 +19,7 @@ mod withdraw;
 pub(crate) use agents::{AgentsArgs, agents};
 pub(crate) use audit::{AuditArgs, audit};
 pub(crate) use commit::{CommitArgs, commit};
+pub(crate) use connect::{Client, ServerArgs, Unreached, client, get, refused};
 pub(crate) use evaluate::{EvaluateArgs, evaluate};
 pub(crate) use events::{EventsArgs, events};
 pub(crate) use fabric::{SetArgs, set as set_fabric};
