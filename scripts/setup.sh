@@ -56,7 +56,7 @@ if [[ $(id -u) == 0 ]]; then
     want "ethtool" "the lab sends packets one by one, as a NIC does on the wire" ethtool --version
 fi
 if [[ ${1:-} == test ]]; then
-    want "prometheus" "promtool checks the metrics and the alert rules" promtool --version
+    want "prometheus" "Prometheus and promtool try the metrics, rules, alerts and dashboards" promtool --version
     want "chromium" "the tests of the web page" chromium --version
     want "python3" "the tests of the Python packages: the gate's and the client" python3 --version
     want "python3-venv" "the wheel in a fresh environment of Python" python3 -c "import ensurepip, venv"

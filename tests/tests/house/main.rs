@@ -20,6 +20,7 @@ mod production;
 mod promises;
 mod purity;
 mod rooms;
+mod runbooks;
 mod size;
 mod source;
 mod tree;

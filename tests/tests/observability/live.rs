@@ -1,0 +1,166 @@
+//! What dashboards, rules and alerts ask for is exposed, and every query has an answer.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::json;
+
+use crate::{
+    grafana::queries,
+    prometheus::{Prometheus, folder, is_installed},
+    rig::{Node, SOON, Service, http, job, two_jobs},
+};
+
+/// Metrics of others: of Prometheus itself, and of node_exporter, which reads the pauses that our agent does not.
+const OF_OTHERS: [&str; 2] = ["up", "node_ethtool_"];
+/// Queries that are empty in a run of seconds, and why.
+const EMPTY: [(&str, &str); 3] = [
+    ("node_ethtool_", "no node_exporter runs here"),
+    ("held_over_free", "a group runs free to compare after 224 iterations"),
+    ("agent_connected{instance=~\".*\"} == 0", "who is without a session is counted, or 0"),
+];
+
+/// Names of metrics in PromQL: words of ours, without those that are labels or functions.
+fn names(text: &str) -> BTreeSet<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let ours = |word: &&str| ["antiphase_", "antiphase:", "process_"].iter().any(|begin| word.starts_with(begin));
+    text.split(|c| !is_word(c)).filter(ours).map(str::to_owned).collect()
+}
+
+/// Names of the families and series in an exposition.
+fn exposed(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.filter_map(|line| line.split(['{', ' ']).next()).map(str::to_owned).collect()
+}
+
+/// Expressions of the rule files, each with the name of what it makes.
+fn rules() -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for file in ["antiphase-recording.yaml", "antiphase-alerts.yaml"] {
+        let text = fs::read_to_string(folder().join(file)).unwrap();
+        // A rule begins with its name, and its expression goes on up to the next key.
+        for rule in text.split("\n      - ").skip(1) {
+            let name = rule.lines().next().unwrap().split_once(": ").unwrap().1.to_owned();
+            let expr = rule.split_once("expr:").unwrap().1;
+            let lines = expr.lines().take_while(|line| !["for:", "labels:", "annotations:"].iter().any(|key| line.trim().starts_with(key)));
+            found.insert(name, lines.filter(|line| !line.trim().starts_with('#')).collect::<Vec<_>>().join("\n"));
+        }
+    }
+    assert!(found.len() >= 30, "the rules were not understood: {found:?}");
+    found
+}
+
+/// All that is asked for and is not made by a rule.
+fn wanted() -> BTreeSet<String> {
+    let rules = rules();
+    let mut wanted = BTreeSet::new();
+    for (of, expr) in queries().into_iter().map(|query| (query.of, query.expr)).chain(rules.clone()) {
+        for name in names(&expr) {
+            let is_made = name.starts_with("antiphase:");
+            assert!(!is_made || rules.contains_key(&name), "{of}: {name} is made by no rule");
+            if !is_made {
+                wanted.insert(name);
+            }
+        }
+        let is_others = OF_OTHERS.iter().any(|other| expr.contains(other));
+        assert!(is_others || !names(&expr).is_empty(), "{of}: asks for nothing of ours: {expr}");
+    }
+    wanted
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+/// Takes what the targets expose until all of `wanted` was there.
+async fn seen(wanted: &BTreeSet<String>, targets: &[SocketAddr], seen: &mut BTreeSet<String>) {
+    let until = Instant::now() + SOON;
+    loop {
+        for target in targets {
+            seen.extend(exposed(&http(*target, "/metrics").unwrap_or_default()));
+        }
+        let missing: Vec<_> = wanted.difference(seen).collect();
+        if missing.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < until, "asked for and not exposed: {missing:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Four services: jobs by turns; jobs in slots, and in slots with one that is longer than declared; and one that observes and schedules.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_that_is_asked_for_is_exposed_and_every_query_has_an_answer() {
+    let wanted = wanted();
+    let mut turns = Service::start("control = \"turns\"\n[plan]\nttl_s = 3\n[agents]\nreport_ms = 200\n");
+    let [slots, wrong] = [(); 2].map(|()| Service::start("control = \"slots\"\n[agents]\nreport_ms = 200\n"));
+    let observes = Service::start("control = \"observe\"\n[scheduler]\npolicy = \"srtf\"\ngpus_per_host = 8\n");
+    let (services, stop) = ([turns.address, slots.address, wrong.address, observes.address], Arc::new(AtomicBool::new(false)));
+    let mut nodes = Vec::new();
+    for service in [turns.address, slots.address, wrong.address] {
+        for host in ["h1", "h2"] {
+            nodes.push(Node::start(service, host).await);
+        }
+    }
+    let agents: Vec<SocketAddr> = nodes.iter().map(|node| node.metrics).collect();
+    let prometheus = is_installed("prometheus").then(|| Prometheus::start(&services, &agents));
+    for service in [&turns, &slots, &wrong, &observes] {
+        service.post("commit", &two_jobs(40, 100));
+        service.post("evaluate", &json!({}));
+    }
+    observes.post("submit", &json!({ "job": { "id": "c" }, "gpus": 16, "duration_s": 60 }));
+    let ms = Duration::from_millis;
+    for (node, (name, computes)) in nodes.iter().zip([("a", 60), ("b", 60), ("a", 60), ("b", 60), ("a", 60), ("b", 100)]) {
+        job(&node.pages, name, ms(40), ms(computes), &stop);
+    }
+    let targets: Vec<SocketAddr> = services.into_iter().chain(agents.iter().copied()).collect();
+    // Gates fail open only when something breaks, which comes last.
+    let at_the_end: BTreeSet<String> = ["antiphase_agent_gate_fail_open_total".to_owned()].into();
+    let first = wanted.difference(&at_the_end).cloned().collect();
+    let mut found = BTreeSet::new();
+    seen(&first, &targets, &mut found).await;
+    // Rates need two scrapes, and rules two rounds after those.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    let before = now();
+    turns.kill();
+    seen(&at_the_end, &targets, &mut found).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    stop.store(true, Ordering::Relaxed);
+    let Some(prometheus) = prometheus else { return };
+
+    let after = now();
+    let mut unanswered = Vec::new();
+    for query in queries() {
+        let is_known = EMPTY.iter().any(|(part, _)| query.expr.contains(part));
+        let answered = prometheus.series(&query.expr, before).max(prometheus.series(&query.expr, after));
+        if answered == 0 && !is_known {
+            unanswered.push(format!("{}: {}", query.of, query.expr));
+        }
+    }
+    assert!(unanswered.is_empty(), "queries without an answer:\n{}", unanswered.join("\n"));
+    let groups = prometheus.ask("/api/v1/rules");
+    let rules: Vec<_> = groups["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap()).collect();
+    assert!(rules.len() >= 30, "{groups}");
+    let sick: Vec<_> = rules.iter().filter(|rule| rule["health"] != "ok").collect();
+    assert!(sick.is_empty(), "rules that cannot be evaluated: {sick:?}");
+}
+
+#[test]
+fn names_are_found_in_queries_and_expositions() {
+    let of = |text: &str| names(text).into_iter().collect::<Vec<_>>();
+    assert_eq!(of("rate(antiphase_a_total{x=\"antiphase\"}[5m]) / on (instance) antiphase:b:c"), ["antiphase:b:c", "antiphase_a_total"]);
+    assert!(of("up == 0").is_empty());
+    let lines = "# HELP a b\nantiphase_a{x=\"1\"} 2\nprocess_b 3\n";
+    assert_eq!(exposed(lines).into_iter().collect::<Vec<_>>(), ["antiphase_a", "process_b"]);
+    let rules = rules();
+    assert!(rules["AntiphaseServiceDown"].trim() == "up{job=\"antiphase-topology\"} == 0", "{rules:?}");
+    assert_eq!(names(&rules["antiphase:port_losses:rate5m"]).len(), 3);
+}

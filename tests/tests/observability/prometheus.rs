@@ -1,0 +1,108 @@
+//! A real Prometheus, and promtool.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use antiphase_tests::checkout;
+use serde_json::Value;
+
+use crate::rig::{SOON, http};
+
+pub(crate) fn folder() -> PathBuf {
+    checkout().join("integrations/prometheus")
+}
+
+/// Whether a program of Prometheus is here; says so where not.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    if !found {
+        println!("skipped: {program} is not installed (Debian: prometheus), so rules and dashboards were not tried with it");
+    }
+    found
+}
+
+fn promtool(arguments: &[&str]) {
+    let output = Command::new("promtool").args(arguments).current_dir(folder()).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "promtool {}: {}", arguments.join(" "), String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn rules_and_alerts_pass_their_unit_tests() {
+    if is_installed("promtool") {
+        promtool(&["check", "rules", "antiphase-recording.yaml", "antiphase-alerts.yaml"]);
+        promtool(&["check", "config", "prometheus.yaml"]);
+        promtool(&["test", "rules", "antiphase-tests.yaml"]);
+    }
+}
+
+/// A Prometheus that scrapes each second.
+pub(crate) struct Prometheus {
+    address: SocketAddr,
+    child: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// With the rules of the repository, and these targets.
+    pub(crate) fn start(services: &[SocketAddr], agents: &[SocketAddr]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        let job = |name: &str, targets: &[SocketAddr]| {
+            let targets: Vec<String> = targets.iter().map(|target| format!("\"{target}\"")).collect();
+            format!("- job_name: {name}\n  static_configs:\n  - targets: [{}]\n", targets.join(", "))
+        };
+        let rules = ["recording", "alerts"].map(|name| format!("- {}\n", self::folder().join(format!("antiphase-{name}.yaml")).display()));
+        let config = format!(
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files:\n{}scrape_configs:\n{}{}",
+            rules.concat(),
+            job("antiphase-topology", services),
+            job("antiphase-agent", agents)
+        );
+        fs::write(folder.path().join("prometheus.yaml"), config).unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", path("prometheus.yaml")))
+            .arg(format!("--storage.tsdb.path={}", path("data")))
+            .arg(format!("--web.listen-address={address}"))
+            .arg("--log.level=error")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let prometheus = Self { address, child, _folder: folder };
+        let until = Instant::now() + SOON;
+        while http(address, "/-/ready").is_none_or(|answer| !answer.contains(" 200 ")) {
+            assert!(Instant::now() < until, "prometheus is not ready");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        prometheus
+    }
+
+    /// The answer of its HTTP interface, which has to be a success.
+    pub(crate) fn ask(&self, path: &str) -> Value {
+        let answer = http(self.address, path).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"));
+        assert_eq!(body["status"], "success", "{path}: {body}");
+        body["data"].clone()
+    }
+
+    /// How many series a query has at a time.
+    pub(crate) fn series(&self, expr: &str, unix: f64) -> usize {
+        let escaped: String = expr.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let data = self.ask(&format!("/api/v1/query?time={unix:.3}&query={escaped}"));
+        data["result"].as_array().unwrap().len()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
