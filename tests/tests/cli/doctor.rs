@@ -69,7 +69,9 @@ impl Drop for Service {
 
 fn doctor_like(arguments: &[&str]) -> Run {
     let mut command = Command::new(program());
-    VARIABLES.iter().for_each(|name| drop(command.env_remove(name)));
+    for name in VARIABLES {
+        command.env_remove(name);
+    }
     run(command.args(arguments).current_dir(checkout()), arguments.join(" "), b"")
 }
 

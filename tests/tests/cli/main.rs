@@ -34,3 +34,4 @@ mod service_blocks;
 mod shell;
 mod sim;
 mod solve;
+mod top;

@@ -169,7 +169,9 @@ pub(crate) const EDGE_ONLY: &[&str] = &["anyhow", "clap", "libc", "tokio", "toni
 /// random seeds before it was listed; the notes say what was found. What a caller of ours could
 /// use of it is shut in `doors.rs`. Compile-time programs (proc macros) are not followed.
 pub(crate) const REACHED: &[&str] = &[
-    // Graphs and maps. foldhash seeds itself from addresses, so hashbrown's maps have no stable order.
+    // Graphs and maps. foldhash seeds itself from addresses, so hashbrown's maps have no stable order. allocator-api2 is `alloc` alone,
+    // and is here because a crate of the command line switches it on in hashbrown for all.
+    "allocator-api2",
     "equivalent",
     "fixedbitset",
     "foldhash",

@@ -92,10 +92,10 @@ impl Prometheus {
         body["data"].clone()
     }
 
-    /// How many series a query has at a time.
-    pub(crate) fn series(&self, expr: &str, unix: f64) -> usize {
+    /// How many series a query has in a span, in seconds since 1970.
+    pub(crate) fn series(&self, expr: &str, from: f64, to: f64) -> usize {
         let escaped: String = expr.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let data = self.ask(&format!("/api/v1/query?time={unix:.3}&query={escaped}"));
+        let data = self.ask(&format!("/api/v1/query_range?start={from:.3}&end={to:.3}&step=1&query={escaped}"));
         data["result"].as_array().unwrap().len()
     }
 }

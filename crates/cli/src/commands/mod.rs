@@ -71,6 +71,8 @@ enum Command {
     Lab(::lab::Command),
     /// Say what is wrong with service and node, and what to do about it
     Doctor(doctor::DoctorArgs),
+    /// Say on one screen what is in force, and what is wrong
+    Status(live::StatusArgs),
     /// List links with demand, worst score first
     Links(live::LinksArgs),
     /// List jobs that take turns: who has the turn, who waits for whom, what it costs and brings
@@ -81,7 +83,7 @@ enum Command {
     Events(live::EventsArgs),
     /// List who changed what: commits, releases and fabrics that somebody asked for
     Audit(live::AuditArgs),
-    /// Watch the worst links and the jobs
+    /// Watch links, jobs and agents in a terminal, the worst first
     Top(live::TopArgs),
     /// Rank candidate placements against the jobs that the service has committed
     Evaluate(live::EvaluateArgs),
@@ -124,6 +126,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Gate(command) => service::gate(command),
         Command::Lab(command) => lab::run(&command),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Status(args) => live::status(&args),
         Command::Links(args) => live::links(&args),
         Command::Turns(args) => live::turns(&args),
         Command::Agents(args) => live::agents(&args),

@@ -48,19 +48,22 @@ fn table(answer: &ListAgentsResponse) -> String {
 }
 
 fn row(agent: &Agent) -> [String; 7] {
-    let state = match agent.state() {
-        AgentState::Unspecified => "unknown",
-        AgentState::Connected => "connected",
-        AgentState::Lost => "lost",
-        AgentState::Quarantined => "quarantined",
-    };
     [
         agent.host.clone(),
-        state.into(),
+        state(agent.state()).into(),
         agent.version.clone(),
         agent.plan_version.to_string(),
         or_dash(agent.clock_bound_ns, millis),
         or_dash(agent.clock_rtt_ns, millis),
         agent.jobs.join(", "),
     ]
+}
+
+pub(super) fn state(state: AgentState) -> &'static str {
+    match state {
+        AgentState::Unspecified => "unknown",
+        AgentState::Connected => "connected",
+        AgentState::Lost => "lost",
+        AgentState::Quarantined => "quarantined",
+    }
 }

@@ -97,7 +97,7 @@ fn row(job: &Job) -> [String; 10] {
     ]
 }
 
-fn state(state: JobState) -> &'static str {
+pub(super) fn state(state: JobState) -> &'static str {
     match state {
         JobState::Unspecified => "unknown",
         JobState::Committed => "committed",

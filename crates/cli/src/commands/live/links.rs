@@ -61,7 +61,11 @@ fn row(link: &Link) -> [String; 6] {
         Rate(link.capacity_mbps).to_string(),
         or_dash(link.score, score),
         or_dash(link.zero_shift_score, score),
-        format!("{:.0} %", link.peak_demand_ratio * 100.0),
+        percent(link.peak_demand_ratio),
         link.jobs.join(", "),
     ]
+}
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
