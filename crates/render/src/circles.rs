@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Longest perimeter drawn, in iterations of the longest job: beyond it arcs get thin as hairs.
-const TURNS_MAX: u64 = 8;
+pub(crate) const TURNS_MAX: u64 = 8;
 /// Most rings: 16 of them are 4.6 px each. Further jobs are in the total only.
 pub const RINGS_MAX: usize = 16;
 /// Most arcs in one picture, so that a page of 25 stays below a few MB.

@@ -36,6 +36,8 @@ font-size:12px;font-variant-numeric:tabular-nums;unicode-bidi:isolate}\
 .w0{stroke-width:1.4}.w1{stroke-width:2}.w2{stroke-width:2.8}.w3{stroke-width:3.8}.w4{stroke-width:5}.faint{stroke-width:1}\
 .slim .w0{stroke-width:1}.slim .w1{stroke-width:1.4}.slim .w2{stroke-width:1.9}.slim .w3{stroke-width:2.5}.slim .w4{stroke-width:3.2}\
 .node{stroke-width:1}\
+.rim,.way,.frame{fill:none}.way{stroke-width:.8;stroke-opacity:.45}.frame{stroke-width:1}\
+.pale{fill-opacity:.16}.picture .fill{fill-opacity:.24}.picture .calm{fill-opacity:.3}\
 ";
 
 /// The colour rules of one theme.
@@ -48,7 +50,7 @@ fn theme_rules(theme: &Theme) -> String {
         ".paper{{fill:{paper}}}.picture text,.ink{{fill:{ink}}}.picture .mu{{fill:{muted}}}.picture .bad{{fill:{warning}}}\
          .track{{stroke:{track}}}.back{{fill:{track}}}.rule,.edge.faint{{stroke:{rule}}}.tick,.cut,.start,.shift,.cap{{stroke:{ink}}}\
          .total{{fill:{total}}}.fan{{fill:{track}}}.wedge,.over{{fill:{warning}}}.stripe{{stroke:{paper}}}.dot{{fill:{paper}}}\
-         .picture .tag,.picture .halo{{stroke:{paper}}}.node{{fill:{card};stroke:{muted}}}.bar{{fill:{rule}}}"
+         .picture .tag,.picture .halo{{stroke:{paper}}}.way,.frame{{stroke:{ink}}}.node{{fill:{card};stroke:{muted}}}.bar{{fill:{rule}}}"
     );
     for (n, colour) in theme.jobs.iter().enumerate() {
         let _ = write!(css, ".j{0}{{fill:{colour}}}.picture .curve.j{0}{{fill:none;stroke:{colour}}}", n + 1);

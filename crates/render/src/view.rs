@@ -110,6 +110,12 @@ pub struct MapLinkView {
     pub jobs: Vec<usize>,
     /// The name by which a page asks for it, where the map is part of a page; else empty.
     pub id: String,
+    /// Capacity; 0 where nobody stated it.
+    pub capacity_mbps: u64,
+    /// What its jobs send on average as they are planned, over the capacity.
+    pub planned: f64,
+    /// What was measured, over the capacity; none where nobody measures.
+    pub measured: Option<f64>,
 }
 
 /// The fabric.

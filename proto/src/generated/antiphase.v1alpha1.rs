@@ -215,6 +215,13 @@ pub struct Link {
     pub from_tier: u32,
     #[prost(uint32, tag = "11")]
     pub to_tier: u32,
+    /// What its jobs send on average as they are planned, over capacity.
+    #[prost(double, tag = "12")]
+    pub mean_demand_ratio: f64,
+    /// What the host at its end sent or received in the last ten seconds, over the capacity of all links of that host in this direction.
+    /// Absent where no agent counts bytes.
+    #[prost(double, optional, tag = "13")]
+    pub measured_ratio: ::core::option::Option<f64>,
 }
 /// What one job asks of one link, over one period from its own start.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -367,7 +374,7 @@ pub struct TurnStart {
 /// What at most the last 128 iterations of one kind took, from one start to the next. A pause, such as a checkpoint, is no iteration.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TurnTimes {
     #[prost(uint64, tag = "1")]
     pub iterations: u64,
@@ -380,6 +387,9 @@ pub struct TurnTimes {
     /// How long an iteration waited, in the mean.
     #[prost(uint64, tag = "5")]
     pub mean_wait_ns: u64,
+    /// The shortest, each twentieth by length, and the longest: 21 values.
+    #[prost(uint64, repeated, tag = "6")]
+    pub spread_ns: ::prost::alloc::vec::Vec<u64>,
 }
 /// GPUs of one host.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -1263,6 +1273,9 @@ pub struct ListLinksRequest {
     #[prost(string, repeated, tag = "4")]
     #[serde(deserialize_with = "crate::json::paths")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Only links with a measured load.
+    #[prost(bool, tag = "5")]
+    pub measured: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

@@ -104,6 +104,7 @@ pub(crate) fn openapi(files: &FileDescriptorSet, requests: &BTreeSet<String>) ->
     }
     paths.insert("/v1alpha1/links/circles.svg".into(), json!({ "get": circles() }));
     paths.insert("/v1alpha1/fabric/map.svg".into(), json!({ "get": map() }));
+    paths.insert("/v1alpha1/jobs/iterations.svg".into(), json!({ "get": iterations() }));
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Antiphase topology service", "version": "v1alpha1", "description": DESCRIPTION, "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" } },
@@ -195,8 +196,27 @@ fn map() -> Value {
         "operationId": "DrawMap",
         "summary": "The fabric, its links coloured by score under the committed shifts.",
         "x-antiphase-role": "read",
-        "parameters": [key("fragment", &json!({ "type": "boolean" }), "Without its style and legend, for a page that has them.")],
-        "responses": { "200": picture, "204": { "description": "No fabric is set." }, "default": refused() },
+        "parameters": [
+            key("pods", &json!({ "type": "boolean" }), "By pods and switches, for a fabric of any size: a cell for each switch, with its worst links up and down, and how full they are as planned and as measured."),
+            key("switch", &text, "Only this switch, with everything that it is cabled to."),
+            key("width", &json!({ "type": "integer", "minimum": 0 }), "Of a picture by pods or of a switch: how wide it is, in pixels."),
+            key("fragment", &json!({ "type": "boolean" }), "Without its style and legend, for a page that has them."),
+        ],
+        "responses": { "200": picture, "204": { "description": "No fabric is set, or it has no such switch." }, "default": refused() },
+    })
+}
+
+fn iterations() -> Value {
+    let text = json!({ "type": "string" });
+    let picture = json!({ "description": "The picture; 204 where nothing was measured.", "content": content("image/svg+xml", &text) });
+    let mut job = key("job", &text, "Its name.");
+    job["required"] = true.into();
+    json!({
+        "operationId": "DrawIterations",
+        "summary": "How long the last iterations of one job took: which share of them at most so long.",
+        "x-antiphase-role": "read",
+        "parameters": [job, key("fragment", &json!({ "type": "boolean" }), "Without its style, for a page that has it.")],
+        "responses": { "200": picture, "204": { "description": "Nothing was measured." }, "default": refused() },
     })
 }
 
@@ -207,7 +227,7 @@ fn circles() -> Value {
     link["required"] = true.into();
     json!({
         "operationId": "DrawCircles",
-        "summary": "The circles of one link, before and after the committed shifts.",
+        "summary": "The circles of one link, before and after the committed shifts; where two jobs have no common turn, their phases against each other; where more have none, a timeline.",
         "x-antiphase-role": "read",
         "parameters": [
             link,

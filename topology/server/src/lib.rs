@@ -17,6 +17,7 @@ mod health;
 pub mod http;
 pub mod lines;
 pub mod links;
+mod loads;
 pub mod logs;
 pub mod metrics;
 mod owed;

@@ -30,8 +30,17 @@ const AHEAD_STEPS_MAX: u64 = 2;
 /// Seconds of an answer when the caller names none.
 const SECONDS_DEFAULT: u32 = 300;
 const NANOS_PER_MILLI: u64 = 1_000_000;
+/// Steps that a rate is the mean of: several iterations of every job that we know of, and soon enough for who looks on.
+const RATE_STEPS: u64 = 10;
 /// Series of one answer, so that it stays below some 50 MiB.
 const ANSWER_SERIES_MAX: usize = 512;
+
+/// What the ports of a host send and receive together, in bits a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rate {
+    pub(crate) sent: f64,
+    pub(crate) received: f64,
+}
 
 /// Takes samples and answers reads. Cloning it shares it.
 #[derive(Clone, Debug, Default)]
@@ -144,6 +153,19 @@ impl TelemetryHandle {
         GetTelemetryResponse { hosts, jobs: jobs.collect() }
     }
 
+    /// What each host sent and received in the last ten seconds; without those that told nothing.
+    pub(crate) fn rates(&self, now: FabricTime) -> BTreeMap<String, Rate> {
+        // The step of now is not over, and would count as a whole one.
+        let until = now.0 / STEP_NS;
+        let mut rates: BTreeMap<String, Rate> = BTreeMap::new();
+        for ((host, _), port) in &self.rings().ports {
+            let Some((sent, received)) = port.rate(until.saturating_sub(RATE_STEPS), until) else { continue };
+            let rate = rates.entry(host.clone()).or_default();
+            (rate.sent, rate.received) = (rate.sent + sent, rate.received + received);
+        }
+        rates
+    }
+
     fn rings(&self) -> std::sync::MutexGuard<'_, Rings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -200,6 +222,24 @@ impl Port {
             ring[index] = ring[index].saturating_add(delta);
         }
         true
+    }
+
+    /// Bits a second of both ways over the steps of this span that have samples; none where there are none, or bytes are not counted.
+    fn rate(&self, from: u64, until: u64) -> Option<(f64, f64)> {
+        let (from, to) = (self.steps.partition_point(|step| *step < from), self.steps.partition_point(|step| *step < until));
+        let seconds = (to.saturating_sub(from)) as f64 * STEP_NS as f64 / 1e9;
+        let bits = |name: &str| {
+            let ring = self.counters.get(name)?;
+            // Sums of increments that an agent chose, so not in integers that could overflow.
+            Some(ring.range(from..to).map(|delta| *delta as f64).sum::<f64>() * 8.0 / seconds)
+        };
+        if to <= from {
+            return None;
+        }
+        match (bits("tx_bytes"), bits("rx_bytes")) {
+            (None, None) => None,
+            (sent, received) => Some((sent.unwrap_or(0.0), received.unwrap_or(0.0))),
+        }
     }
 
     fn series(&self, host: &str, port: &str, from: u64) -> HostSeries {

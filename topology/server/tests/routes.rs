@@ -82,6 +82,8 @@ fn the_circles_of_a_link_are_a_picture() {
     // A job alone on a link has circles without a score.
     let alone = service.get("/v1alpha1/links/circles.svg?link=h1-%3Eleaf1");
     assert!(alone.status == 200 && alone.body.contains("n/a"), "{} {}", alone.status, alone.body);
+    // Of a job whose gate has not reported nothing is known.
+    assert_eq!(service.get("/v1alpha1/jobs/iterations.svg?job=a").status, 204);
     // Of a link without jobs there is nothing to draw, and that is no error: its jobs may just have been released.
     let none = service.get("/v1alpha1/links/circles.svg?link=moon");
     assert!(none.status == 204 && none.body.is_empty(), "{} {}", none.status, none.body);
@@ -109,6 +111,14 @@ fn the_map_of_the_fabric_is_a_picture() {
     assert!(named.iter().all(|id| shared.iter().any(|s| s == id)), "{named:?} {shared:?}");
     // Both directions of a cable are one line.
     assert_eq!(2 * named.len(), shared.len());
+
+    // By pods: a cell for each switch below the highest tier, as wide as asked; of one switch, a bar each way for each neighbour.
+    let pods = service.get("/v1alpha1/fabric/map.svg?pods&width=640&fragment");
+    assert!(pods.status == 200 && pods.body.contains("width=\"640\"") && !pods.body.contains("<style"), "{}", pods.body);
+    assert!(pods.body.contains("data-switch=\"leaf1\"") && !pods.body.contains("data-switch=\"core"), "{}", pods.body);
+    let leaf = service.get("/v1alpha1/fabric/map.svg?switch=leaf1");
+    assert!(leaf.status == 200 && leaf.body.contains("<style>") && leaf.body.contains("data-link=\"h1-&gt;leaf1\""), "{}", leaf.body);
+    assert_eq!(service.get("/v1alpha1/fabric/map.svg?switch=moon").status, 204);
 
     // Without a fabric there is nothing to draw.
     let folder = tempfile::tempdir().unwrap();
@@ -244,6 +254,11 @@ fn what_is_wrong_is_said_on_one_line() {
         ("GET", "/v1alpha1/links/circles.svg?link=moon&moon", "", 400, "\"moon\""),
         ("POST", "/v1alpha1/links/circles.svg", "", 405, "no such method"),
         ("GET", "/v1alpha1/fabric/map.svg?moon", "", 400, "\"moon\""),
+        ("GET", "/v1alpha1/fabric/map.svg?width=9", "", 400, "width"),
+        ("GET", "/v1alpha1/fabric/map.svg?pods&width=x", "", 400, "width"),
+        ("GET", "/v1alpha1/fabric/map.svg?pods&switch=leaf1", "", 400, "name one"),
+        ("GET", "/v1alpha1/jobs/iterations.svg", "", 400, "job is missing"),
+        ("GET", "/v1alpha1/jobs/iterations.svg?job=moon&moon", "", 400, "\"moon\""),
         ("GET", "/v1alpha1/events?after=x", "", 400, "after"),
         ("GET", "/v1alpha1/telemetry?seconds=1.5", "", 400, "seconds"),
         ("GET", "/v1alpha1/jobs?jobs=%zz", "", 400, "percent-encoded"),

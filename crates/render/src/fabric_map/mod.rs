@@ -1,15 +1,21 @@
 //! The fabric in rows of hosts, leaves and spines, its links coloured by score.
 //!
 //! A small fabric is drawn whole. In a large one hosts become one bar per group and only the
-//! worst links are drawn, with a note that says how many of how many.
+//! worst links are drawn, with a note that says how many of how many. [`heat`] draws a fabric of any size by pods and
+//! switches, and [`switch`] one switch with all its neighbours.
 
+mod cells;
 mod edges;
+mod heat;
 mod layout;
+mod switch;
 
 use alloc::{format, string::String, vec::Vec};
 
 use edges::Edge;
+pub use heat::{WIDTH_MAX, WIDTH_MIN, heat};
 use layout::{Layout, Place};
+pub use switch::switch;
 
 use super::{
     palette::{SCORE_CLASSES, score_class},

@@ -104,3 +104,65 @@ fn odd_fabrics_do_not_break_it() {
     let picture = draw("odd", &fabric);
     assert!(!picture.contains('\u{202e}'));
 }
+
+/// Every cell lies in the picture, at every width: no edge is cut, and no cell on another.
+#[test]
+fn a_fabric_by_pods_fits_its_window() {
+    let mut fabric = build::three_tier(20, 16, 32).score(4, 20);
+    for (at, link) in fabric.links.iter_mut().enumerate() {
+        link.id = format!("link {at}");
+        (link.capacity_mbps, link.planned) = (400_000, (at % 7) as f64 / 6.0);
+        link.measured = (at % 3 == 0).then_some((at % 5) as f64 / 4.0);
+    }
+    for width in [300.0, 390.0, 720.0, 1_400.0] {
+        let picture = save(&format!("fabric-pods-{width}.svg"), fabric_map::heat(&fabric, width).document());
+        check_svg(&picture);
+        assert!(picture.len() < 600 << 10, "{} bytes", picture.len());
+        let document = Document::parse(&picture).unwrap();
+        // Every switch below the highest tier: 20 pods of 16 leaves, and the spines that build::three_tier gives them.
+        let switches = fabric.nodes.iter().filter(|node| node.tier > 0 && node.tier < 3).count();
+        let rims: Vec<(f64, f64)> = with_class(&document, "rim")
+            .map(|rim| (rim.attribute("x").unwrap().parse().unwrap(), rim.attribute("y").unwrap().parse().unwrap()))
+            .collect();
+        assert_eq!(rims.len(), switches);
+        let mut places: Vec<String> = rims.iter().map(|at| format!("{at:?}")).collect();
+        places.sort();
+        places.dedup();
+        assert_eq!(places.len(), switches, "two cells at one place");
+    }
+    // A window that cannot be gets the nearest that can.
+    assert!(fabric_map::heat(&fabric, f64::NAN).document().contains("width=\"300\""));
+    assert!(fabric_map::heat(&fabric, 1e9).document().contains("width=\"2400\""));
+}
+
+#[test]
+fn a_switch_shows_its_neighbours_worst_first() {
+    let mut fabric = build::three_tier(2, 3, 5).score(2, 20);
+    for (at, link) in fabric.links.iter_mut().enumerate() {
+        link.id = format!("link {at}");
+        (link.capacity_mbps, link.planned) = (400_000, 0.25);
+    }
+    let leaf = fabric.nodes.iter().position(|node| node.tier == 1).unwrap();
+    let name = fabric.nodes[leaf].name.clone();
+    let neighbours: std::collections::BTreeSet<usize> = fabric.links.iter().filter(|link| link.from == leaf).map(|link| link.to).collect();
+    for width in [300.0, 1_400.0] {
+        let picture = save(&format!("fabric-switch-{width}.svg"), fabric_map::switch(&fabric, &name, width).unwrap().document());
+        check_svg(&picture);
+        let document = Document::parse(&picture).unwrap();
+        // Two directions to each neighbour.
+        assert_eq!(with_class(&document, "rim").count(), 2 * neighbours.len(), "{name}");
+        // Within a block no score is above one that follows.
+        let title = |g: roxmltree::Node<'_, '_>| g.first_element_child().unwrap().text().unwrap().to_owned();
+        assert!(with_class(&document, "cell").map(title).all(|text| text.contains("planned 25 %")));
+    }
+    assert!(fabric_map::switch(&fabric, "no such switch", 400.0).is_none());
+    let host = fabric.nodes.iter().find(|node| node.tier == 0).unwrap().name.clone();
+    assert!(fabric_map::switch(&fabric, &host, 400.0).is_none(), "a host is no switch");
+}
+
+#[test]
+fn odd_fabrics_have_pods_too() {
+    for fabric in [FabricView::default(), build::testbed().score(1, 20)] {
+        check_svg(&save("fabric-pods-odd.svg", fabric_map::heat(&fabric, 640.0).document()));
+    }
+}

@@ -28,7 +28,7 @@ use units::Nanos;
 
 pub use error::{ApiError, Kind};
 use line::Line;
-pub(crate) use picture::JobColours;
+pub(crate) use picture::{JobColours, MapShape};
 pub use places::Place;
 use places::Places;
 pub use solve::Shifts;

@@ -4,15 +4,17 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use proto::v1alpha1 as pb;
 use render::{
-    circles, fabric_map,
+    curves::{self, CurveView},
+    fabric_map, link,
     palette::{Colours, SLOTS},
     svg::Svg,
     view::{FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView},
 };
+use state::turns::Measured;
 use units::LinkId;
 
 use super::{Api, ApiError, beside};
-use crate::{controller::Snapshot, links::LinkTable, tls::Who};
+use crate::{controller::Snapshot, links::LinkTable, loads::Loads, tls::Who};
 
 /// Which colour jobs have for whoever asks: slots of the palette by job, counted from 0.
 #[derive(Clone, Debug, Default)]
@@ -52,43 +54,121 @@ impl Api {
         Ok(Some(if alone { drawn.document() } else { drawn.unstyled() }))
     }
 
-    /// The fabric with its links coloured by score, as SVG: `alone` with a legend, or for a page that has the style sheet of pictures.
-    /// `None`: no fabric is set.
+    /// The fabric with its links coloured by score, as SVG: `alone`, or for a page that has the style sheet of pictures.
+    /// `None`: no fabric is set, or it has no switch of that name.
     ///
     /// # Errors
     /// The service is stopping.
-    pub(crate) async fn map(&self, who: Option<Who>, alone: bool) -> Result<Option<String>, ApiError> {
+    pub(crate) async fn map(&self, who: Option<Who>, shape: MapShape, alone: bool) -> Result<Option<String>, ApiError> {
         let table = self.0.controller.links().await?;
         let snapshot = self.snapshot().await?;
         if snapshot.fabric.is_none() {
             return Ok(None);
         }
+        let loads = self.loads(snapshot.fabric.as_ref());
         let drawn = beside(&self.0.drawing, who, move || {
-            let (fabric, jobs) = map_view(&table, &snapshot)?;
-            Some(if alone { fabric_map::draw(&fabric, &jobs).document() } else { fabric_map::for_page(&fabric, &jobs).unstyled() })
+            let (fabric, jobs) = map_view(&table, &snapshot, &loads)?;
+            let wide = |width: Option<u32>| f64::from(width.unwrap_or(WIDTH_DEFAULT));
+            let drawn = match shape {
+                MapShape::Links if alone => fabric_map::draw(&fabric, &jobs),
+                MapShape::Links => fabric_map::for_page(&fabric, &jobs),
+                MapShape::Pods { width } => fabric_map::heat(&fabric, wide(width)),
+                MapShape::Switch { name, width } => fabric_map::switch(&fabric, &name, wide(width))?,
+            };
+            Some(if alone { drawn.document() } else { drawn.unstyled() })
         });
         drawn.await
     }
+
+    /// How long the last iterations of a job took, by turns, free, and as its gate reports, as curves: which share of them at most so long.
+    /// `None`: nothing was measured.
+    ///
+    /// # Errors
+    /// The service is stopping.
+    pub(crate) async fn iterations(&self, who: Option<Who>, job: &str, alone: bool) -> Result<Option<String>, ApiError> {
+        let turns = self.0.controller.look_at_turns()?;
+        let of_job = turns.groups.iter().flat_map(|group| &group.jobs).find(|turning| *turning.job == *job);
+        let measured = of_job.map(|turning| [("by turns", turning.held), ("free", turning.free)]);
+        let asked =
+            pb::GetTelemetryRequest { jobs: vec![job.to_owned()], seconds: ITERATION_SECONDS, ..pb::GetTelemetryRequest::default() };
+        let told = self.telemetry(&asked).jobs.pop().map(|series| series.iteration_ns).unwrap_or_default();
+        let curves: Vec<CurveView> = curves(measured.as_slice().concat(), told);
+        if curves.is_empty() {
+            return Ok(None);
+        }
+        let label = format!("Iterations of {job}");
+        let drawn =
+            beside(&self.0.drawing, who, move || curves::draw(&label, "an iteration, in milliseconds", &curves, span(&curves))).await?;
+        Ok(Some(if alone { drawn.document() } else { drawn.unstyled() }))
+    }
+}
+
+/// Which map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MapShape {
+    /// Links between rows of hosts and switches.
+    Links,
+    /// A cell for each switch, by pods.
+    Pods { width: Option<u32> },
+    /// One switch and its neighbours.
+    Switch { name: String, width: Option<u32> },
+}
+
+/// Width of a picture where the caller names none, in pixels: half a common screen.
+const WIDTH_DEFAULT: u32 = 960;
+/// How far back the reports of gates are looked at: as far as they are kept.
+const ITERATION_SECONDS: u32 = 600;
+/// Room on both sides of what was measured, as a share of it.
+const ROOM: f64 = 0.05;
+
+/// A curve for each kind of iterations that there are.
+fn curves(measured: Vec<(&str, Measured)>, mut told: Vec<u64>) -> Vec<CurveView> {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let exact = measured.into_iter().filter(|(_, times)| times.count > 0).map(|(name, times)| CurveView {
+        name: format!("{name} ({} iterations)", times.count),
+        percentiles: times.spread.iter().map(|time| ms(time.0)).collect(),
+    });
+    let mut curves: Vec<CurveView> = exact.collect();
+    // One value is no distribution.
+    if told.len() > 1 {
+        told.sort_unstable();
+        let percentiles = (0..=100).filter_map(|percent| told.get((told.len() - 1) * percent / 100)).map(|&ns| ms(ns)).collect();
+        curves.push(CurveView { name: format!("medians of {} reports", told.len()), percentiles });
+    }
+    curves
+}
+
+/// From the shortest to the longest, with some room.
+fn span(curves: &[CurveView]) -> (f64, f64) {
+    let all = || curves.iter().flat_map(|curve| curve.percentiles.iter().copied());
+    let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
+    (low * (1.0 - ROOM), high * (1.0 + ROOM))
 }
 
 /// The fabric and the scores of its links. A link of the table that a newer fabric lacks is left out: the next table has it no more.
-fn map_view(table: &LinkTable, snapshot: &Snapshot) -> Option<(FabricView, Vec<JobView>)> {
+fn map_view(table: &LinkTable, snapshot: &Snapshot, loads: &Loads) -> Option<(FabricView, Vec<JobView>)> {
     let fabric = &snapshot.fabric.as_ref()?.fabric;
     let nodes = fabric.nodes().iter().zip(fabric::tier::tiers(fabric)).map(|(node, tier)| NodeView { name: node.name.clone(), tier });
     let numbers: BTreeMap<&str, usize> = snapshot.jobs.iter().enumerate().map(|(j, job)| (job.message.id.as_str(), j)).collect();
-    let shared: BTreeMap<&str, &pb::Link> =
-        table.links.iter().filter(|link| link.score.is_some()).map(|link| (link.id.as_str(), link)).collect();
+    let used: BTreeMap<&str, &pb::Link> = table.links.iter().map(|link| (link.id.as_str(), link)).collect();
     let link = |(at, link): (usize, &fabric::Link)| {
-        let view = MapLinkView { from: link.from.node.index(), to: link.to.node.index(), ..MapLinkView::default() };
-        // A name is made only where a link may be shared at all.
-        if shared.is_empty() {
+        let (from, to) = (link.from.node, link.to.node);
+        let view = MapLinkView {
+            from: from.index(),
+            to: to.index(),
+            capacity_mbps: link.capacity.map_or(0, |rate| rate.0),
+            measured: loads.of(&fabric.node(from).name, &fabric.node(to).name),
+            ..MapLinkView::default()
+        };
+        // A name is made only where a link may be used at all.
+        if used.is_empty() {
             return view;
         }
         let id = fabric.link_name(LinkId(at as u32));
-        match shared.get(id.as_str()) {
+        match used.get(id.as_str()) {
             Some(row) => {
                 let jobs = row.jobs.iter().filter_map(|job| numbers.get(job.as_str()).copied()).collect();
-                MapLinkView { score: row.score, jobs, id, ..view }
+                MapLinkView { score: row.score, jobs, id, planned: row.mean_demand_ratio, ..view }
             }
             None => view,
         }
@@ -111,7 +191,7 @@ fn draw(link: &pb::Link, snapshot: &Arc<Snapshot>, colours: &JobColours) -> Svg 
         score: link.score.unwrap_or(f64::NAN),
         ..LinkView::default()
     };
-    circles::draw(&view, &jobs, &Colours::given(&slots))
+    link::draw(&view, &jobs, &Colours::given(&slots))
 }
 
 fn job_view(demand: &pb::Demand, snapshot: &Snapshot) -> JobView {

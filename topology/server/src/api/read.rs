@@ -12,7 +12,7 @@ use proto::v1alpha1 as pb;
 use state::AuditEntry;
 
 use super::{Api, ApiError, Kind, NAMES_MAX, Place, Watcher, limit};
-use crate::{controller::FabricView, scrape::Now, tls::Who};
+use crate::{controller::FabricView, loads::Loads, scrape::Now, tls::Who};
 
 /// Links of one answer when the caller names no number, and at most.
 const LINKS_DEFAULT: usize = 100;
@@ -83,18 +83,27 @@ impl Api {
         let names = distinct("links", &request.links)?;
         // The names are bounded and made distinct before the controller is asked.
         let table = self.0.controller.links().await?;
+        let loads = self.loads(self.0.controller.fabric().await?.as_ref());
         let limit = if request.limit == 0 { LINKS_DEFAULT } else { (request.limit as usize).min(LINKS_MAX) };
-        let mut links: Vec<pb::Link> = if request.links.is_empty() {
-            table.links.iter().take(limit).cloned().collect()
-        } else {
-            let find = |id: &str| table.links.iter().find(|l| l.id == *id).cloned();
-            names.into_iter().filter_map(find).take(limit).collect()
+        let is_wanted = |link: &&pb::Link| !request.measured || loads.of(&link.from_node, &link.to_node).is_some();
+        // Demands are most of the answer, so they come only to those who ask for them, and are not copied for others.
+        let told = |link: &pb::Link| {
+            let mut link = if request.demands { link.clone() } else { without_demands(link) };
+            loads.tell(&mut link);
+            link
         };
-        if !request.demands {
-            // Demands are most of the answer, so they come only to those who ask for them.
-            links.iter_mut().for_each(|l| l.demands.clear());
-        }
+        let links: Vec<pb::Link> = if request.links.is_empty() {
+            table.links.iter().filter(is_wanted).take(limit).map(told).collect()
+        } else {
+            let find = |id: &str| table.links.iter().find(|l| l.id == *id);
+            names.into_iter().filter_map(find).filter(is_wanted).take(limit).map(told).collect()
+        };
         Ok(pb::ListLinksResponse { links, total: table.links.len() as u32, plan_version: table.plan_version })
+    }
+
+    /// What hosts send and receive now.
+    pub(super) fn loads(&self, fabric: Option<&FabricView>) -> Loads {
+        fabric.map_or_else(Loads::default, |view| Loads::new(&view.fabric, &self.0.telemetry, self.0.clock.now()))
     }
 
     /// Agents.
@@ -237,6 +246,17 @@ pub(super) fn distinct<'a>(what: &str, names: &'a [String]) -> Result<Vec<&'a st
     // A name that stands twice would double its part of the answer, which is bounded by names.
     let mut seen = BTreeSet::new();
     Ok(names.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect())
+}
+
+fn without_demands(link: &pb::Link) -> pb::Link {
+    pb::Link {
+        id: link.id.clone(),
+        from_node: link.from_node.clone(),
+        to_node: link.to_node.clone(),
+        jobs: link.jobs.clone(),
+        demands: Vec::new(),
+        ..*link
+    }
 }
 
 fn described(view: &FabricView, whole: bool) -> pb::GetFabricResponse {

@@ -92,5 +92,6 @@ fn times(of: &Measured) -> Option<pb::TurnTimes> {
         p50_ns: of.p50.0,
         p99_ns: of.p99.0,
         mean_wait_ns: of.mean_wait.0,
+        spread_ns: of.spread.iter().map(|t| t.0).collect(),
     })
 }

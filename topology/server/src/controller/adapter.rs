@@ -167,9 +167,18 @@ pub(super) fn links(view: &View) -> LinkTable {
             demands: link.demands().map(demand).collect(),
             from_tier: tier(from),
             to_tier: tier(to),
+            mean_demand_ratio: link.demands().map(|demand| mean_mbps(&demand)).sum::<f64>() / link.capacity.0.max(1) as f64,
+            // What is measured changes each second and this table only with the plan: answers add it.
+            measured_ratio: None,
         }
     };
     LinkTable::new(view.links().map(one).collect(), view.plan_version())
+}
+
+/// What a job sends on a link on average, as it is planned.
+fn mean_mbps(demand: &state::DemandView<'_>) -> f64 {
+    let sent = |p: &circle::Phase| p.rate.0 as f64 * p.end.0.saturating_sub(p.start.0) as f64;
+    demand.phases.iter().map(sent).sum::<f64>() / demand.period.0.max(1) as f64
 }
 
 fn demand(demand: state::DemandView<'_>) -> pb::Demand {

@@ -27,7 +27,7 @@ use super::{
     query::Query,
 };
 use crate::{
-    api::{Api, ApiError, JobColours, Kind},
+    api::{Api, ApiError, JobColours, Kind, MapShape},
     grpc::{self, Rpcs},
     owed::SharedBytes,
     page,
@@ -68,6 +68,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/fabric", put(set_fabric).get(fabric))
         .route("/v1alpha1/fabric/map.svg", get(map))
         .route("/v1alpha1/jobs", get(jobs))
+        .route("/v1alpha1/jobs/iterations.svg", get(iterations))
         .route("/v1alpha1/links", get(links))
         .route("/v1alpha1/links/circles.svg", get(circles))
         .route("/v1alpha1/agents", get(agents))
@@ -419,7 +420,8 @@ async fn links(State(shared): State<Shared>, Extension(caller): Extension<Caller
     let mut query = reading(caller, query)?;
     let (limit, demands) = (query.number("limit")?.unwrap_or(0), query.flag("demands")?);
     // Whole values: a link's name may hold a comma.
-    let request = pb::ListLinksRequest { limit, links: query.values("links"), demands, fields: query.list("fields") };
+    let measured = query.flag("measured")?;
+    let request = pb::ListLinksRequest { limit, links: query.values("links"), demands, fields: query.list("fields"), measured };
     query.finish()?;
     masked(&grpc::mask("ListLinksResponse", &request.fields)?, &shared.api.links(&request).await?)
 }
@@ -436,9 +438,24 @@ async fn circles(State(shared): State<Shared>, Extension(caller): Extension<Call
 
 async fn map(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
     let mut query = reading(caller, query)?;
+    let (fragment, pods, width) = (query.flag("fragment")?, query.flag("pods")?, query.number::<u32>("width")?);
+    let shape = match query.text("switch")? {
+        Some(_) if pods => return Err(ApiError::invalid("query: pods and switch are two pictures; name one")),
+        Some(name) => MapShape::Switch { name, width },
+        None if pods => MapShape::Pods { width },
+        None if width.is_some() => return Err(ApiError::invalid("query: width is of a picture by pods or of a switch")),
+        None => MapShape::Links,
+    };
+    query.finish()?;
+    Ok(picture(shared.api.map(caller.who, shape, !fragment).await?))
+}
+
+async fn iterations(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    let mut query = reading(caller, query)?;
+    let job = query.text("job")?.ok_or_else(|| ApiError::invalid("query: job is missing"))?;
     let fragment = query.flag("fragment")?;
     query.finish()?;
-    Ok(picture(shared.api.map(caller.who, !fragment).await?))
+    Ok(picture(shared.api.iterations(caller.who, &job, !fragment).await?))
 }
 
 /// A picture, or that there is nothing to draw.

@@ -31,7 +31,7 @@ use starts::Starts;
 pub use judge::{Judged, MeanOf, Verdict};
 pub use measure::MeasuredJobs;
 pub use message::{Granted, Note, NoteKind, Order, OrderKind};
-pub use recent::Measured;
+pub use recent::{Measured, SPREAD_PARTS};
 pub use starts::TurnStart;
 pub use turns::Activity;
 pub use view::{GroupState, GroupView, JobTurns};

@@ -6,6 +6,8 @@ use units::Nanos;
 
 /// Iterations that are looked back on: enough for a 99th percentile that is not the longest one, and 4 KiB of a job.
 const ITERATIONS: usize = 128;
+/// Parts into which lengths are divided for a drawing of them: a step of five percent is what a reader tells apart.
+pub const SPREAD_PARTS: usize = 20;
 
 /// What iterations of one kind took: those held, or those that ran free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub struct Measured {
     pub p99: Nanos,
     /// How long an iteration waited, in the mean.
     pub mean_wait: Nanos,
+    /// The shortest, each twentieth by length, and the longest; zeros where there are none.
+    pub spread: [Nanos; SPREAD_PARTS + 1],
 }
 
 /// The last iterations of one kind, in order of time and of length: nothing is sorted while turns are given.
@@ -58,7 +62,15 @@ impl Recent {
             let rank = (self.sorted.len() * of_100).div_ceil(100);
             Nanos(self.sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0))
         };
-        Measured { count, mean: mean(self.sum), p50: percentile(50), p99: percentile(99), mean_wait: mean(self.waited) }
+        Measured {
+            count,
+            mean: mean(self.sum),
+            p50: percentile(50),
+            p99: percentile(99),
+            mean_wait: mean(self.waited),
+            // The percentile of 0 is the shortest, because a rank below the first is the first.
+            spread: core::array::from_fn(|part| percentile(part * 100 / SPREAD_PARTS)),
+        }
     }
 }
 
@@ -73,8 +85,10 @@ mod tests {
         (0..ITERATIONS).for_each(|_| recent.push(Nanos(9_999), Nanos(1_000)));
         // 1 to 128, the longest first: half take 64 at most, and 99 % of 128 are 126.7, so the 127th.
         (1..=ITERATIONS as u64).rev().for_each(|took| recent.push(Nanos(took), Nanos(took / 2)));
-        let Measured { count, mean, p50, p99, mean_wait } = recent.measured();
+        let Measured { count, mean, p50, p99, mean_wait, spread } = recent.measured();
         assert_eq!((count, mean, p50, p99, mean_wait), (128, Nanos(64), Nanos(64), Nanos(127), Nanos(32)));
+        // Five percent of 128 are 6.4, so the 7th; 95 are 121.6.
+        assert_eq!([spread[0], spread[1], spread[10], spread[19], spread[20]], [1, 7, 64, 122, 128].map(Nanos));
         (0..ITERATIONS).for_each(|_| recent.push(Nanos(u64::MAX), Nanos(u64::MAX)));
         assert!(recent.measured().mean.0 > u64::MAX / 257, "it saturates");
     }
@@ -84,6 +98,7 @@ mod tests {
         let mut recent = Recent::default();
         recent.push(Nanos(30), Nanos(0));
         recent.push(Nanos(10), Nanos(4));
-        assert_eq!(recent.measured(), Measured { count: 2, mean: Nanos(20), p50: Nanos(10), p99: Nanos(30), mean_wait: Nanos(2) });
+        let spread = core::array::from_fn(|part| Nanos(if part <= 10 { 10 } else { 30 }));
+        assert_eq!(recent.measured(), Measured { count: 2, mean: Nanos(20), p50: Nanos(10), p99: Nanos(30), mean_wait: Nanos(2), spread });
     }
 }

@@ -107,8 +107,16 @@ mod tests {
     #[test]
     fn a_group_is_said_in_words_and_numbers() {
         const MS: u64 = 1_000_000;
-        let times =
-            |mean, wait| Some(TurnTimes { iterations: 9, mean_ns: mean * MS, p50_ns: 0, p99_ns: 2 * mean * MS, mean_wait_ns: wait * MS });
+        let times = |mean, wait| {
+            Some(TurnTimes {
+                iterations: 9,
+                mean_ns: mean * MS,
+                p50_ns: 0,
+                p99_ns: 2 * mean * MS,
+                mean_wait_ns: wait * MS,
+                spread_ns: Vec::new(),
+            })
+        };
         let sends = TurnJob {
             job: "a".into(),
             activity: TurnActivity::Sending.into(),
