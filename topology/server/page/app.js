@@ -1,11 +1,15 @@
-// The page: asks, draws, follows events. What is open is in the address, so that a link can be sent to somebody.
+// The page: asks, draws, follows events. What is open is in the address, so that it can be sent to somebody.
 
 import { follow, get, Refused } from "./api.js";
-import { byId, chip, count, duration, html, rate, render, SCORES } from "./dom.js";
+import { byId, count, html, render, SCORES } from "./dom.js";
 import { chart } from "./chart.js";
-import { mark, openable } from "./map.js";
-import { circles, map } from "./pictures.js";
-import { agents, brings, chips, coloured, jobs, links, ROWS_MAX, turns } from "./tables.js";
+import { drawJob, drawLink, drawSwitch } from "./details.js";
+import { Grid, has } from "./grid.js";
+import { drawMap } from "./map.js";
+import { keptApart, seen, shared } from "./state.js";
+import { AGENTS, agentText, JOBS, jobText, LINKS, linkText, worstAgents, worstJobs } from "./tables.js";
+import { ROWS_MAX, turns } from "./turns.js";
+import { drawVerdict, drawVitals } from "./verdict.js";
 
 const REFRESH_MS = 2_000;
 // Counters of all ports are megabytes on a large fabric.
@@ -15,168 +19,48 @@ const SECONDS = 120;
 // Events come in bursts: one refresh for all of them.
 const SETTLE_MS = 150;
 const EVENTS_MAX = 200;
-const LINKS_ASKED = 2_000;
+// As many as the service tells at most.
+const LINKS_ASKED = 10_000;
+// What is asked for before that, so that the first rows are there at once.
+const LINKS_FIRST = 200;
 const GROUPS_ASKED = 200;
-// Scores closer than this are the same.
-const SAME = 1e-9;
 // Ports drawn with their marks; the busiest.
 const PORTS_MAX = 12;
 // Kinds of events that change what the marks tell.
 const PLANS = ["committed", "released", "moved", "expired"];
 const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", "CNPs sent", "var(--j5)"], ["cnp_rx_handled", "CNPs handled", "var(--j4)"]];
 
-// `fabric`: undefined until answered, null where none is set.
-const seen = { links: [], total: 0, jobs: [], plan_version: 0, agents: [], series: new Map(), hosts: [], events: [], fabric: undefined, turns: [], turns_total: 0, turns_at: 0 };
+const linkGrid = new Grid(byId("links"), LINKS, { id: (l) => l.id, text: linkText, nothing: (filtered) => (filtered ? "No link or job of this name." : "No link carries demand.") });
+const jobGrid = new Grid(byId("jobs"), JOBS, { id: (j) => j.id, text: jobText, nothing: (filtered) => (filtered ? "No job of this name, host or state." : "No job is committed.") });
+const agentGrid = new Grid(byId("agents"), AGENTS, { id: (a) => a.host, text: agentText, nothing: (filtered) => (filtered ? "No agent of this host, state or job." : ["No agent has connected: nobody holds a job. Start ", html("code", {}, "antiphase-agent"), " on the hosts."]) });
 
-const opened = () => new URLSearchParams(location.hash.slice(1)).get("link");
-// Without an id: closes. The address bar keeps no lone "#".
-function open(id) {
-  if (id === opened()) return;
-  history.pushState(null, "", id ? `#${new URLSearchParams({ link: id })}` : location.pathname);
-  moved();
-}
-const has = (text, filter) => text.toLowerCase().includes(filter.trim().toLowerCase());
-
-function drawVitals() {
-  const state = (list, name) => list.filter((x) => x.state === name).length;
-  const lost = state(seen.agents, "lost"), quarantined = state(seen.agents, "quarantined");
-  const bad = [
-    lost && count(lost, "agent lost", "agents lost"), quarantined && `${quarantined} quarantined`,
-    state(seen.jobs, "drifting") && `${state(seen.jobs, "drifting")} drifting`, state(seen.jobs, "open") && `${state(seen.jobs, "open")} failing open`,
-  ].filter(Boolean);
-  const fabric = seen.fabric ? `${count(seen.fabric.hosts, "host")}, ${count(seen.fabric.links, "link")}` : "no fabric";
-  const text = [html("b", {}, `plan version ${seen.plan_version}`), ` · ${fabric} · ${count(seen.jobs.length, "job")} (${state(seen.jobs, "held")} held) · ${count(seen.agents.length, "agent")}`];
-  if (bad.length) text.push(" · ", html("span", { class: "bad" }, bad.join(", ")));
-  render(byId("vitals"), JSON.stringify([seen.plan_version, fabric, seen.jobs.length, state(seen.jobs, "held"), seen.agents.length, bad]), () => text);
+// What the address names: [kind, id]; of the overview, none.
+const PAGES = { link: drawLink, job: drawJob, switch: drawSwitch };
+function opened() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const kind = Object.keys(PAGES).find((kind) => asked.get(kind));
+  return kind ? [kind, asked.get(kind)] : [];
 }
 
-// What to do next where there is nothing to show; null where there is.
-function next() {
-  const at = location.origin === "http://127.0.0.1:7480" ? "" : ` --server ${location.origin}`;
-  if (seen.fabric === null) return ["No fabric is set. Load one: ", html("code", {}, `antiphase fabric set${at} FILE`)];
-  if (!seen.jobs.length) return ["No jobs are committed: whatever runs, runs as it comes. They appear here once somebody commits them: ", html("code", {}, `antiphase commit${at} --jobs FILE`)];
-  return null;
-}
-
-// What holding does for the iterations of jobs that share links: as their gates see it, or as predicted where none has reported.
-function gain() {
-  const sharing = seen.jobs.filter((j) => j.shared_links.length && j.predicted_contended_ns && !j.slot?.turns);
-  const measured = sharing.filter((j) => j.iteration_ns);
-  const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_contended_ns, 0) / jobs.length;
-  const says = (part) => (Math.abs(part - 1) < 0.0005 ? "as long as" : `${Math.abs(100 * (1 - part)).toFixed(1)} % ${part < 1 ? "shorter" : "longer"} than`) ;
-  if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns))} predicted with nobody held.`;
-  const planned = (j) => j.predicted_interleaved_ns ?? j.predicted_contended_ns;
-  if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned))} with nobody held. No gate has reported yet.`;
-  return "";
-}
-
-// What turns do for those that take them.
-function turning() {
-  const groups = seen.turns.filter((g) => g.state === "held" || g.state === "tried_free");
-  const jobs = groups.flatMap((g) => g.jobs).map((job) => ({ ...job, brings: brings(job) })).filter((job) => job.brings);
-  const gone = seen.turns.filter((g) => g.state === "let_go").length;
-  const freed = gone ? `${count(gone, "group")} ${gone === 1 ? "was" : "were"} let go, because turns brought nothing.` : "";
-  if (!jobs.length) return freed;
-  const measured = jobs.filter((job) => job.brings.measured);
-  const among = measured.length ? measured : jobs;
-  const mean = (of) => among.reduce((sum, job) => sum + of(job), 0) / among.length;
-  const waits = mean((job) => (job.held ? job.held.mean_wait_ns / Math.max(1, job.held.mean_ns) : 0));
-  const part = mean((job) => job.brings.part);
-  const says = Math.abs(part) < 0.0005 ? "as long as" : `${(100 * Math.abs(part)).toFixed(1)} % ${part < 0 ? "shorter" : "longer"} than`;
-  return measured.length
-    ? `Measured: by turns, iterations of ${count(among.length, "job")} are on average ${says} free, and ${(100 * waits).toFixed(1)} % of their time is waiting. ${freed}`
-    : `Predicted: by turns, iterations of ${count(among.length, "job")} are on average ${says} free; what they take free is not measured yet. ${freed}`;
-}
-
-// The page in three sentences: which link is worst and whose it is, what the shifts do to scores, and to iterations.
-function drawVerdict(shared) {
-  const turns = planned();
-  const shifted = shared.filter((l) => !meet(l, turns));
-  const clear = shifted.filter((l) => l.score >= 1 - SAME).length;
-  const raised = shifted.filter((l) => l.score > l.zero_shift_score + SAME).length;
-  const bad = shared.filter((l) => !l.by_turns && l.score < 1 - SAME);
-  // Where every link is clear, the one that would be worst with nobody held.
-  const worst = bad.length ? bad.reduce((a, b) => (b.score < a.score ? b : a)) : shared.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), shared[0]);
-  const key = JSON.stringify([worst, bad.length, shared.length, shifted.length, raised, clear, seen.fabric === null, seen.jobs.length, gain(), turning()]);
-  render(byId("verdict"), key, () => {
-    const missing = next();
-    if (missing) return html("p", { class: "first" }, missing);
-    if (!worst) return html("p", { class: "first" }, "No link is shared by two jobs: there is nothing to keep apart.");
-    const name = html("button", { class: "link", type: "button", "data-link": worst.id, onclick: () => open(worst.id) }, worst.id);
-    const who = ["shared by ", chips(worst.jobs)];
-    const all = shared.some((l) => l.by_turns) ? ["Jobs that meet take turns. Free, the worst link would be "] : ["Nobody waits for a link. Unshifted, the worst would be "];
-    const scores = `The shifts raise the score of ${raised ? raised.toLocaleString() : "none"} of ${count(shifted.length, "shared link")}${clear === shifted.length ? "" : `; on ${clear.toLocaleString()} nobody waits`}. `;
-    return [
-      !bad.length
-        ? html("p", { class: "first" }, all, name, " with a score of ", coloured(worst.zero_shift_score), ", ", who)
-        : html("p", { class: "first" }, "Worst link: ", name, " with a score of ", coloured(worst.score), " (unshifted ", coloured(worst.zero_shift_score), "), ", who),
-      html("p", {}, [shifted.length ? scores : "", gain(), turning()].filter(Boolean).join(" ")),
-    ];
-  });
-}
+// How much of a list is shown.
+const shows = (grid, what) => (grid.found.length === grid.rows.length ? count(grid.rows.length, what) : `${grid.found.length.toLocaleString()} of ${count(grid.rows.length, what)}`);
 
 function drawLinks() {
-  const filter = byId("links-filter").value;
-  const found = seen.links.filter((l) => has(`${l.id} ${l.jobs.join(" ")}`, filter));
-  const shared = seen.links.filter((l) => typeof l.score === "number");
-  drawVerdict(shared);
-  const key = JSON.stringify([found.slice(0, ROWS_MAX).map((l) => [l.id, l.score, l.zero_shift_score, l.jobs, l.by_turns]), opened(), filter === ""]);
-  render(byId("links"), key, () => links(found, opened(), open,
-    filter ? "No link or job of this name." : "No link carries demand."));
-  byId("links-note").textContent = seen.total ? `${shared.length.toLocaleString()} of ${count(seen.total, "link")} with demand ${shared.length === 1 ? "is" : "are"} shared` +
-    (found.length > ROWS_MAX ? `; the first ${ROWS_MAX} are listed` : "") : "";
-  byId("legend").hidden = !shared.length;
-  if (byId("map").dataset.key) mark(byId("map"), seen.links, opened());
-}
-
-// The drawing is asked for where the plan or the fabric changed; the rest is marked on it.
-async function drawMap() {
-  const key = JSON.stringify([seen.plan_version, seen.fabric]);
-  if (byId("map").dataset.key !== key) {
-    const drawing = seen.fabric ? await map() : null;
-    render(byId("map"), key, () => (drawing ? openable(drawing, open) : html("p", { class: "empty" }, "The fabric is drawn here.")));
-  }
-  mark(byId("map"), seen.links, opened());
-}
-
-// The address names another link, or none.
-function moved() {
-  drawLinks();
-  drawLink().then(() => { if (opened()) byId("link-section").scrollIntoView({ block: "nearest" }); }, trouble);
-}
-
-async function drawLink() {
-  const id = opened();
-  byId("link-section").hidden = !id;
-  if (!id) return;
-  // The answer is empty where the link carries no job, or none any more.
-  const link = (await get("links", { links: id, demands: true })).links[0] ?? null;
-  if (id !== opened()) return;
-  byId("link-title").textContent = `Link ${id}`;
-  const key = JSON.stringify([id, link]);
-  // Drawn anew only where something changed.
-  if (byId("link-detail").dataset.key === key) return;
-  const demands = link?.demands ?? [];
-  // None where the link lost its jobs between the two questions: the next refresh says so.
-  const drawing = demands.length ? await circles(link).catch(absent) : null;
-  if (id !== opened()) return;
-  render(byId("link-detail"), key, () => {
-    if (!link) return html("p", { class: "empty" }, "This link carries no demand now.");
-    return [
-      html("p", {}, `${rate(link.capacity_mbps)} from ${link.from_node} to ${link.to_node}. Each ring is when a job sends; the outermost, where there is a common turn, is all of them together: the dashed circle is the capacity, and what is `, html("b", { class: "bad" }, "over it"), " waits."),
-      html("div", { class: "circles" }, html("figure", {}, drawing),
-        html("table", { class: "demands" }, html("tbody", {}, demands.map((d) => html("tr", {},
-          html("td", {}, chip(d.job)), html("td", {}, `every ${duration(d.period_ns)}`), html("td", {}, d.shift_ns ? `shifted by ${duration(d.shift_ns)}` : "not shifted"),
-          html("td", {}, `sends ${duration(d.phases.reduce((s, p) => s + p.end_ns - p.start_ns, 0))}, up to ${rate(Math.max(0, ...d.phases.map((p) => p.rate_mbps)))}`)))))),
-    ];
-  });
+  linkGrid.show(seen.links, byId("links-filter").value);
+  const some = shared();
+  byId("links-note").textContent = seen.total ? `${some.length.toLocaleString()} of ${count(seen.total, "link")} with demand ${some.length === 1 ? "is" : "are"} shared` +
+    (seen.total > seen.links.length ? `; the worst ${seen.links.length.toLocaleString()} are listed` : "") : "";
+  byId("legend").hidden = !some.length;
 }
 
 function drawJobs() {
-  const filter = byId("jobs-filter").value;
-  const found = seen.jobs.filter((j) => has(`${j.id} ${j.state} ${j.hosts.join(" ")}`, filter));
-  byId("jobs-note").textContent = found.length > ROWS_MAX ? `the first ${ROWS_MAX} of ${found.length} are listed` : "";
-  render(byId("jobs"), JSON.stringify([found.slice(0, ROWS_MAX), filter === "", [...seen.series.values()].map((s) => s.at_ms.at(-1))]), () => jobs(found, seen.series, filter ? "No job of this name, host or state." : "No job is committed."));
+  jobGrid.show(worstJobs(seen.jobs), byId("jobs-filter").value);
+  byId("jobs-note").textContent = seen.jobs.length ? shows(jobGrid, "job") : "";
+}
+
+function drawAgents() {
+  agentGrid.show(worstAgents(seen.agents), byId("agents-filter").value);
+  byId("agents-note").textContent = seen.agents.length ? shows(agentGrid, "agent") : "";
 }
 
 function drawTurns() {
@@ -187,9 +71,10 @@ function drawTurns() {
   const rows = found.reduce((sum, group) => sum + 1 + group.jobs.length, 0);
   byId("turns-note").textContent = [
     count(seen.turns_total, "group"), state("let_go") && `${state("let_go")} let go`,
-    (rows > ROWS_MAX || seen.turns_total > seen.turns.length) && "the first are listed",
-  ].filter(Boolean).join(", ");
-  render(byId("turns"), JSON.stringify([found, filter === ""]), () => turns(found, seen.turns_at, "No job of this name takes turns."));
+    seen.turns.length < seen.turns_total && `${seen.turns.length} asked for, troubled ones and large ones first`, rows > ROWS_MAX && `the first ${ROWS_MAX} rows are listed`,
+  ].filter(Boolean).join("; ");
+  const at = found.some((group) => group.jobs.some((job) => job.last_starts.length)) ? seen.turns_at : 0;
+  render(byId("turns"), JSON.stringify([found, at, filter === ""]), () => turns(found, at, filter ? "No job of this name." : "No group."));
 }
 
 function drawMarks() {
@@ -208,19 +93,17 @@ function drawMarks() {
 }
 
 function drawEvents() {
+  const filter = byId("events-filter").value;
+  const found = seen.events.filter((e) => has(`${e.kind} ${e.severity} ${e.message}`, filter));
   const item = (e) => html("li", {}, html("time", {}, new Date(e.at_ns / 1e6).toLocaleTimeString()), html("span", { class: "kind" }, e.kind), html("span", { class: e.severity }, e.message));
-  render(byId("events"), `${seen.events.at(-1)?.sequence}`, () => seen.events.length ? [...seen.events].reverse().map(item) : [html("li", { class: "empty" }, "Nothing has happened yet.")]);
-}
-
-function drawAgents() {
-  const order = { lost: 0, quarantined: 1, connected: 2 };
-  const sorted = [...seen.agents].sort((a, b) => (order[a.state] ?? 3) - (order[b.state] ?? 3) || a.host.localeCompare(b.host, undefined, { numeric: true }));
-  byId("agents-note").textContent = sorted.length > ROWS_MAX ? `the first ${ROWS_MAX} of ${sorted.length} are listed, troubled ones first` : "";
-  render(byId("agents"), JSON.stringify(sorted.slice(0, ROWS_MAX).map((a) => ({ ...a, last_seen_ns: 0 }))), () => agents(sorted));
+  render(byId("events"), `${seen.events.at(-1)?.sequence} ${filter}`, () => found.length ? [...found].reverse().map(item) : [html("li", { class: "empty" }, filter ? "No event says this." : "Nothing has happened yet.")]);
 }
 
 function draw() {
+  keptApart();
   drawVitals();
+  drawVerdict();
+  if (opened().length) return;
   drawLinks();
   drawTurns();
   drawJobs();
@@ -229,46 +112,77 @@ function draw() {
   drawEvents();
 }
 
-const meet = (link, jobs) => link.jobs.filter((job) => jobs.has(job)).length > 1;
-// Jobs whose plan says that they take turns.
-const planned = () => new Set(seen.jobs.filter((j) => j.slot?.turns).map((j) => j.id));
-
-// Shifts are nothing to jobs that take turns, nor to those that were let go: those run free whatever their plan says. A trial is too
-// short to be shown as anything else.
-function keptApart(groups) {
-  const [turns, free] = [planned(), new Set(groups.filter((g) => g.state === "let_go").flatMap((g) => g.jobs.map((j) => j.job)))];
-  for (const link of seen.links) {
-    link.by_turns = link.zero_shift_score < 1 - SAME && meet(link, turns) && !meet(link, free);
-    if (meet(link, free)) link.score = link.zero_shift_score;
-  }
-  for (const job of seen.jobs) if (job.state === "held" && free.has(job.id)) job.state = "free";
-}
-
 let nextHosts = 0;
 // The fabric seldom changes: it is asked for when an event or another service says so.
 let fabricKnown = false;
 async function ask() {
   const hosts = performance.now() > nextHosts;
-  const [links, jobs, agents, turns, telemetry] = await Promise.all([
-    get("links", { limit: LINKS_ASKED }), get("jobs"), get("agents"), get("turns", { limit: GROUPS_ASKED }), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
-  ]);
-  Object.assign(seen, { links: links.links, total: links.total, jobs: jobs.jobs, plan_version: jobs.plan_version, agents: agents.agents, turns: turns.groups, turns_total: turns.total, turns_at: turns.at_ns });
-  keptApart(turns.groups);
-  seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
+  // Before the question, so that a change during it asks again.
+  const unknown = !fabricKnown;
+  fabricKnown = true;
+  const [jobs, agents, turns, telemetry, measured, fabric, first] = await Promise.all([
+    get("jobs"), get("agents"), get("turns", { limit: GROUPS_ASKED }), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
+    hosts ? get("links", { limit: LINKS_ASKED, measured: true, fields: "links.id,links.measured_ratio" }) : null,
+    unknown ? get("fabric", { summary: true }).catch(absent) : seen.fabric,
+    // The worst come at once; who has read them has the rest.
+    seen.links_version === undefined ? get("links", { limit: LINKS_FIRST }) : null,
+  ]).catch((error) => { fabricKnown &&= !unknown; throw error; });
+  seen.fabric = fabric;
+  if (first) Object.assign(seen, { links: first.links, total: first.total });
   if (hosts) {
+    seen.measured = new Map((measured.links ?? []).map((link) => [link.id, link.measured_ratio]));
     seen.hosts = telemetry.hosts;
     nextHosts = performance.now() + HOSTS_MS;
   }
-  if (!fabricKnown) {
-    // Before the question, so that a change during it asks again.
-    fabricKnown = true;
-    seen.fabric = await get("fabric", { summary: true }).catch(absent).catch((error) => { fabricKnown = false; throw error; });
+  Object.assign(seen, { jobs: jobs.jobs, plan_version: jobs.plan_version, outlook: jobs.outlook, agents: agents.agents, turns: turns.groups, turns_total: turns.total, turns_at: turns.at_ns });
+  seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
+  if (first) draw();
+  // Links change with the plan alone, and are most of what is asked for.
+  if (seen.links_version !== jobs.plan_version) {
+    const links = first && first.total <= first.links.length ? first : await get("links", { limit: LINKS_ASKED });
+    Object.assign(seen, { links: links.links, total: links.total, links_version: links.plan_version });
   }
   draw();
-  // The detail first: a map that is refused keeps nobody from it.
-  await drawLink();
-  await drawMap();
+  await drawPage();
   document.body.dataset.drawn = seen.plan_version;
+}
+
+const absent = (error) => { if (error.status === 404) return null; throw error; };
+
+// The page of what is open, or the map of the overview.
+async function drawPage() {
+  const [kind, id] = opened();
+  const still = () => { const [now, of] = opened(); return now === kind && of === id; };
+  if (kind) await PAGES[kind](id, still);
+  else await drawMap();
+}
+
+// Where the reader was on the overview, and on what.
+let left = { top: 0, section: "", focus: null };
+let view;
+
+// The address names another page.
+function moved() {
+  const [kind, id] = opened();
+  const before = view;
+  if (!before && kind) left = { top: scrollY, section: document.activeElement?.closest("section")?.id ?? "", focus: document.activeElement?.dataset };
+  view = kind;
+  for (const section of document.querySelectorAll("main > [data-view]")) section.hidden = section.dataset.view !== (kind ?? "overview");
+  document.body.dataset.view = kind ?? "overview";
+  document.title = kind ? `${id} · Antiphase` : "Antiphase";
+  // Nothing is known before the first answer, which is not the same as nothing there.
+  if (seen.fabric === undefined) return;
+  draw();
+  // What the pages know already is drawn at once, and the heading tells who cannot see that something else is there.
+  if (kind) {
+    scrollTo(0, 0);
+    byId(`${kind}-title`).focus({ preventScroll: true });
+  } else if (before) {
+    scrollTo(0, left.top);
+    const [name, value] = ["link", "job", "switch"].map((name) => [name, left.focus?.[name]]).find(([, value]) => value !== undefined) ?? [];
+    if (name && left.section) [...document.querySelectorAll(`#${left.section} [data-${name}]`)].find((e) => e.dataset[name] === value)?.focus({ preventScroll: true });
+  }
+  drawPage().catch(trouble);
 }
 
 // What was refused is said in the corner; anything else is a fault of this page and belongs on the console too.
@@ -276,8 +190,6 @@ function trouble(error) {
   if (!(error instanceof Refused)) reportError(error);
   says({ trouble: error.message });
 }
-
-const absent = (error) => { if (error.status === 404) return null; throw error; };
 
 // One refresh at a time, so that an older answer never overwrites a newer one; who asks meanwhile gets one more.
 let busy = false, more = false;
@@ -304,11 +216,21 @@ let settling = null;
 const soon = () => { settling ??= setTimeout(async () => { settling = null; await refresh(); }, SETTLE_MS); };
 
 byId("legend").append(html("li", {}, "Score"), ...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)), html("li", {}, html("i", { class: "by-turns" }), "by turns"));
-byId("links-filter").addEventListener("input", drawLinks);
-byId("jobs-filter").addEventListener("input", drawJobs);
-byId("turns-filter").addEventListener("input", drawTurns);
-byId("link-close").addEventListener("click", () => open(null));
-addEventListener("popstate", moved);
+for (const [name, drawn] of Object.entries({ links: drawLinks, jobs: drawJobs, turns: drawTurns, agents: drawAgents, events: drawEvents, switch: drawPage })) byId(`${name}-filter`).addEventListener("input", () => drawn());
+// The address bar keeps no lone "#".
+const close = () => { if (opened().length) { history.pushState(null, "", location.pathname); moved(); } };
+for (const button of document.querySelectorAll(".close")) button.addEventListener("click", close);
+addEventListener("popstate", () => { if (location.hash === "" && location.href.endsWith("#")) history.replaceState(null, "", location.pathname); moved(); });
+addEventListener("keydown", (event) => {
+  const typing = event.target.matches?.("input");
+  if (event.key === "Escape" && !typing) close();
+  // As in most tools: to the filter of what is shown.
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    [...document.querySelectorAll("input[type=search]")].find((input) => input.offsetParent)?.focus();
+  }
+});
+addEventListener("resize", () => soon());
 
 // The page asks a slow service less often: it rests four times as long as the last refresh took.
 async function loop() {
@@ -331,7 +253,7 @@ async function begin() {
     seen.events = events;
     follow(events.at(-1)?.sequence ?? oldest - 1, happened, (stream) => {
       // Another service may answer now, with another fabric.
-      if (stream) { fabricKnown = false; soon(); }
+      if (stream) { fabricKnown = false; seen.links_version = undefined; soon(); }
       says({ stream });
     });
   } catch (error) {
@@ -339,5 +261,6 @@ async function begin() {
     setTimeout(begin, REFRESH_MS);
   }
 }
+moved();
 begin();
 loop();

@@ -20,6 +20,8 @@ export const byId = (id) => document.getElementById(id);
 export const SCORES = [[1 - 1e-9, "1"], [0.95, "0.95 to 1"], [0.8, "0.8 to 0.95"], [0.6, "0.6 to 0.8"], [-Infinity, "below 0.6"]];
 export const scoreClass = (score) => 1 + Math.max(0, SCORES.findIndex(([low]) => score >= low));
 export const scoreColour = (score) => `var(--s${scoreClass(score)})`;
+// A score in the colour of its class; rounded down, as in every picture, so that 1.000 is never over capacity.
+export const coloured = (score) => html("b", { class: `s${scoreClass(score)}` }, (Math.floor(score * 1e3 + 1e-6) / 1e3).toFixed(3));
 
 // A job keeps its colour on the whole page.
 const HUES = 8;
@@ -30,16 +32,24 @@ export const jobSlot = (job) => {
 };
 export const jobColour = (job) => `var(--j${jobSlot(job)})`;
 
-export const chip = (job) => html("span", { class: "chip", style: `border-left-color: ${jobColour(job)}` }, job);
+// Addresses within the page: what is open is in them, so that one can be sent to somebody.
+export const address = (kind, id) => `#${new URLSearchParams({ [kind]: id })}`;
+export const linkTo = (id, cut = true) => html("a", { class: cut ? "link cut" : "link", href: address("link", id), title: cut ? id : undefined, "data-link": id }, id);
+export const switchTo = (id) => html("a", { class: "link", href: address("switch", id), "data-switch": id }, id);
+
+// A job, which opens by its name.
+export const chip = (job) => html("a", { class: "chip", href: address("job", job), "data-job": job, style: `border-left-color: ${jobColour(job)}` }, job);
+// Whose a link is, on one line; on a backbone that can be very many.
+export const chips = (jobs, most = 3) => (jobs.length > most + 1 ? [...jobs.slice(0, most).map(chip), html("span", { class: "more" }, `and ${jobs.length - most} more`)] : jobs.map(chip));
 
 export function rate(mbps) {
-  return mbps >= 1000 ? `${+(mbps / 1000).toFixed(1)} Gb/s` : `${mbps} Mb/s`;
+  return mbps >= 1000 ? `${+(mbps / 1000).toFixed(1)} Gb/s` : `${+mbps.toFixed(mbps < 10 ? 1 : 0)} Mb/s`;
 }
 
 export function duration(ns) {
   if (ns === undefined || ns === null) return "–";
   const size = Math.abs(ns);
-  if (size < 1e3) return `${ns} ns`;
+  if (size < 1e3) return `${Math.round(ns)} ns`;
   if (size < 1e6) return `${(ns / 1e3).toFixed(1)} µs`;
   if (size < 1e9) return `${(ns / 1e6).toFixed(size < 1e8 ? 2 : 1)} ms`;
   return `${(ns / 1e9).toFixed(2)} s`;
@@ -47,13 +57,19 @@ export function duration(ns) {
 
 export const signed = (ns) => (ns === undefined || ns === null ? "–" : (ns > 0 ? "+" : "") + duration(ns));
 export const count = (n, one, many = one + "s") => `${n.toLocaleString()} ${n === 1 ? one : many}`;
+// A share of something, in percent.
+export const share = (part) => (part === undefined || part === null ? "–" : `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`);
+
+// What a part of the page stands for, by which the focus finds it again.
+const NAMES = ["link", "job", "switch"];
+const named = (element) => NAMES.map((name) => element.dataset?.[name]).find((value) => value !== undefined);
 
 // Replaces the children only where something changed, so that a refresh does not steal scroll; the focus stays on what stands
-// for the same link.
+// for the same thing.
 export function render(parent, key, make) {
   if (parent.dataset.key === key) return;
-  const focused = parent.contains(document.activeElement) ? document.activeElement.dataset.link : undefined;
-  parent.replaceChildren(...[make()].flat(Infinity));
+  const focused = parent.contains(document.activeElement) ? named(document.activeElement) : undefined;
+  parent.replaceChildren(...[make()].flat(Infinity).filter((child) => child !== null && child !== undefined));
   parent.dataset.key = key;
-  if (focused !== undefined) [...parent.querySelectorAll("[data-link]")].find((e) => e.dataset.link === focused)?.focus({ preventScroll: true });
+  if (focused !== undefined) [...parent.querySelectorAll(NAMES.map((name) => `[data-${name}]`).join())].find((e) => named(e) === focused)?.focus({ preventScroll: true });
 }

@@ -168,6 +168,7 @@ impl Browser {
         let (code, text) = match key {
             "Tab" => (9, ""),
             "Enter" => (13, "\r"),
+            "/" => (191, "/"),
             _ => (0, ""),
         };
         let mut down = json!({ "type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code });

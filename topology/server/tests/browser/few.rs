@@ -65,14 +65,15 @@ fn links_jobs_and_events_are_shown_and_followed() {
     service.commit("alpha", &["h1", "h5"]);
     service.commit("beta", &["h2", "h6"]);
     open(&mut browser, &service);
-    browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
+    browser.until("document.querySelectorAll('#links tbody tr[data-row]').length >= 4");
 
     let answer = service.ask("GET", "/v1alpha1/links?limit=1000", "").1;
     let links = answer["links"].as_array().unwrap();
     let ids: Vec<&str> = links.iter().map(|l| l["id"].as_str().unwrap()).collect();
     assert_eq!(texts(&mut browser, "#links tbody tr .link"), ids, "worst first, as the service says");
     assert!(ids.iter().any(|id| id.contains(HOSTILE)), "{ids:?}");
-    let score = |key: &str| format!("{:.3}", links[0][key].as_f64().unwrap());
+    // Rounded down, as in pictures.
+    let score = |key: &str| format!("{:.3}", (links[0][key].as_f64().unwrap() * 1e3 + 1e-6).floor() / 1e3);
     let first = texts(&mut browser, "#links tbody tr:first-child")[0].clone();
     // Jobs that take turns need no shift, so there is no score with shifts.
     let takes_turns = service.ask("GET", "/v1alpha1/turns", "").1["total"] != 0;
@@ -121,7 +122,7 @@ fn a_link_opens_with_two_circles_and_an_address() {
     service.commit("alpha", &["h1", "h5"]);
     service.commit("beta", &["h2", "h6"]);
     open(&mut browser, &service);
-    browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
+    browser.until("document.querySelectorAll('#links tbody tr[data-row]').length >= 4");
     browser.click("#links tbody tr:first-child .link");
     browser.until(CIRCLES);
     let hash = browser.eval("location.hash").as_str().unwrap().to_owned();
@@ -147,28 +148,40 @@ fn a_link_opens_with_two_circles_and_an_address() {
     browser.prefer("dark");
     browser.shot("detail-dark");
 
-    // The address opens the same link elsewhere; a line of the map opens another one; a link that is gone says so.
+    // The address opens the same link elsewhere, and the page is of that link alone; a line of the map opens another one.
     browser.go("about:blank");
     browser.go(&format!("http://{}/{hash}", service.address));
     browser.until(CIRCLES);
+    assert_eq!(browser.eval("document.querySelector('#links-section').hidden && document.title.includes('->')"), true);
+    browser.click("#link-close");
+    browser.until("!document.querySelector('#links-section').hidden && location.hash === ''");
+    let other = format!("[...document.querySelectorAll('#map .link')].find((l) => l.dataset.link !== {})", json!(worst));
     // The map comes by a request of its own, which may be answered later.
-    browser.until("document.querySelector('#map .link:not([aria-current])') && document.querySelector('#map .link[aria-current]')");
-    browser.eval("document.querySelector('#map .link:not([aria-current])').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
-    browser.until(&format!("location.hash !== {} && document.querySelector('#link-title').textContent", json!(hash)));
+    browser.until(&other);
+    browser.eval(&format!("{other}.dispatchEvent(new MouseEvent('click', {{ bubbles: true }}))"));
+    browser.until(&format!("location.hash.startsWith('#link=') && location.hash !== {} && {CIRCLES}", json!(hash)));
+    // The other direction and the switches at its ends are one step away; a link that is gone says so.
+    browser.click("#link-detail .facts [data-link]");
+    browser.until(&format!("{CIRCLES} && document.querySelector('#link-title').textContent.startsWith('Link ')"));
+    browser.click("#link-detail .path [data-switch]");
+    browser.until("document.querySelectorAll('#switch-map .cell[data-link]').length > 0 && document.querySelector('#switch-links tbody tr[data-row]')");
+    browser.shot("switch-light");
+    browser.eval("document.querySelector('#switch-map .cell[data-link]').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
+    browser.until("location.hash.startsWith('#link=') && !document.querySelector('#link-section').hidden");
     service.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
     browser.until("document.querySelector('#link-detail').textContent.includes('carries no demand')");
     assert_eq!(browser.troubles(), [""; 0]);
 }
 
 #[test]
-fn a_keyboard_opens_the_map_and_links() {
+fn a_keyboard_opens_the_map_and_links_and_comes_back() {
     let Some((_folder, service, mut browser)) = start() else { return };
     service.commit("alpha", &["h1", "h5"]);
     service.commit("beta", &["h2", "h6"]);
     open(&mut browser, &service);
-    browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
-    // Steps with the tabulator to the first element that a selector finds, and presses Enter.
-    let mut enter_at = |selector: &str, opened: &str, stays: bool| {
+    browser.until("document.querySelectorAll('#links tbody tr[data-row]').length >= 4");
+    // Steps with the tabulator to the first element that a selector finds, presses Enter, and goes back with Escape.
+    let mut enter_at = |selector: &str, opened: &str| {
         let here = format!("document.activeElement?.matches({})", json!(selector));
         for _ in 0..100 {
             if browser.eval(&here) == true {
@@ -183,17 +196,79 @@ fn a_keyboard_opens_the_map_and_links() {
         assert_eq!(outline, true, "{selector} does not show that it has the focus");
         browser.key("Enter");
         browser.until(opened);
-        // Drawing again must not throw the reader back to the top of the page.
-        if stays {
-            assert_eq!(browser.eval(&here), true, "the focus after {selector}");
-        } else {
-            // What is hidden loses the focus when the page is next drawn.
-            browser.until(&format!("!{here}"));
-        }
+        // Who cannot see that another page is there hears its heading.
+        browser.until("document.activeElement.tagName === 'H2'");
+        browser.key("Escape");
+        browser.until("location.hash === '' && !document.querySelector('#links-section').hidden");
+        // And then the reader is where he was.
+        assert_eq!(browser.eval(&here), true, "the focus after {selector}");
     };
-    enter_at("#map .link", &format!("location.hash.startsWith('#link=') && {CIRCLES}"), true);
-    enter_at("#links .link", "document.querySelector('#links tr.open')", true);
-    enter_at("#link-close", "document.querySelector('#link-section').hidden && !location.hash", false);
+    enter_at("#map .link", &format!("location.hash.startsWith('#link=') && {CIRCLES}"));
+    enter_at("#links .link", "location.hash.startsWith('#link=') && !document.querySelector('#link-section').hidden");
+    enter_at("#jobs .chip", "location.hash.startsWith('#job=') && document.querySelector('#job-facts')");
+    // Arrows go from row to row, and a slash to the filter.
+    let first = "document.activeElement.closest('tr').getAttribute('aria-rowindex')";
+    browser.eval("document.querySelector('#links tbody a').focus()");
+    browser.key("ArrowDown");
+    assert_eq!(browser.eval(first), "3");
+    browser.key("End");
+    assert_eq!(browser.eval(&format!("{first} === document.querySelector('#links').getAttribute('aria-rowcount')")), true);
+    browser.key("Home");
+    assert_eq!(browser.eval(first), "2");
+    browser.key("/");
+    assert_eq!(browser.eval("document.activeElement.id"), "links-filter");
+    assert_eq!(browser.troubles(), [""; 0]);
+}
+
+#[test]
+fn headings_sort_and_say_so() {
+    let Some((_folder, service, mut browser)) = start() else { return };
+    service.commit("alpha", &["h1", "h5"]);
+    service.commit("beta", &["h2", "h6"]);
+    service.commit("gamma", &["h3"]);
+    open(&mut browser, &service);
+    browser.until("document.querySelectorAll('#links tbody tr[data-row]').length >= 4");
+    let came = texts(&mut browser, "#links tbody tr .link");
+    let sort = "document.querySelector('#links th:first-child').getAttribute('aria-sort')";
+    browser.click("#links th:first-child .sort");
+    let rising = texts(&mut browser, "#links tbody tr .link");
+    assert_eq!(browser.eval(sort), "ascending");
+    browser.click("#links th:first-child .sort");
+    let mut falling = texts(&mut browser, "#links tbody tr .link");
+    assert_eq!(browser.eval(sort), "descending");
+    falling.reverse();
+    assert!(rising == falling && rising != came && rising[0] < rising[1], "{rising:?}");
+    browser.click("#links th:first-child .sort");
+    assert_eq!((browser.eval(sort), texts(&mut browser, "#links tbody tr .link")), (serde_json::Value::Null, came));
+    // What has no value comes last either way: links of one job have no score.
+    let score = "[...document.querySelectorAll('#links tbody tr td:nth-child(2)')].map((td) => td.textContent)";
+    for _ in 0..2 {
+        browser.click("#links th:nth-child(2) .sort");
+        let scores = browser.eval(score);
+        let scores = scores.as_array().unwrap();
+        let last = scores.iter().position(|s| s == "–").unwrap();
+        assert!(last > 0 && scores[last..].iter().all(|s| s == "–"), "{scores:?}");
+    }
+    // A new job keeps the order that the reader chose.
+    service.commit("delta", &["h4", "h8"]);
+    browser.until("[...document.querySelectorAll('#jobs tbody tr')].some((row) => row.textContent.includes('delta'))");
+    assert_eq!(browser.eval("document.querySelector('#links th:nth-child(2)').getAttribute('aria-sort')"), "descending");
+    assert_eq!(browser.troubles(), [""; 0]);
+}
+
+#[test]
+fn that_nothing_is_in_force_comes_first() {
+    let Some((_folder, service, mut browser)) = start() else { return };
+    service.commit("alpha", &["h1", "h5"]);
+    service.commit("beta", &["h2", "h6"]);
+    open(&mut browser, &service);
+    browser.until("document.querySelector('#verdict.nothing .first')?.textContent.startsWith('Nothing is in force.')");
+    // What follows is said to be a plan, also on the page of a job.
+    assert!(texts(&mut browser, "#verdict")[0].contains("Planned: "), "{:?}", texts(&mut browser, "#verdict"));
+    browser.shot("nothing-light");
+    browser.click("#jobs .chip");
+    browser.until("document.querySelector('#job-facts') && document.querySelector('#verdict .first').offsetParent");
+    assert_eq!(browser.eval("document.querySelector('#verdict p:not(.first)')?.offsetParent"), serde_json::Value::Null);
     assert_eq!(browser.troubles(), [""; 0]);
 }
 
@@ -224,7 +299,7 @@ fn dark_is_light_on_dark() {
     for scheme in ["light", "dark"] {
         browser.prefer(scheme);
         open(&mut browser, &service);
-        browser.until("document.querySelectorAll('#links tbody tr.pick').length >= 4");
+        browser.until("document.querySelectorAll('#links tbody tr[data-row]').length >= 4");
         browser.click("#links tbody tr:first-child .link");
         browser.until(CIRCLES);
         let least = browser.eval(CONTRAST);

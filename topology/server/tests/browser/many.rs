@@ -28,28 +28,58 @@ fn a_thousand_links_are_drawn_and_answer() {
 
     let began = Instant::now();
     browser.go(&format!("http://{}/", service.address));
-    browser.until("document.body?.dataset.drawn !== undefined && document.querySelectorAll('#links tbody tr.pick').length > 100");
+    browser.until("document.body?.dataset.drawn !== undefined && document.querySelectorAll('#links tbody tr[data-row]').length > 10");
     let drawn = began.elapsed();
     let elements = browser.eval("document.querySelectorAll('*').length").as_u64().unwrap();
     println!("{shared} shared links: drawn in {drawn:?} with {elements} elements");
     assert!(drawn < DRAWN_MAX, "{drawn:?}");
     assert!(elements < ELEMENTS_MAX, "{elements} elements");
     browser.shot("many-light");
+    // A cell for each leaf, none of them beyond the edge, and its page.
+    let cells = browser.eval("[...document.querySelectorAll('#map .cell')].map((c) => c.dataset.switch)");
+    assert_eq!(cells.as_array().unwrap().len(), 32, "{cells}");
+    let cut = "document.querySelector('#map').scrollWidth - document.querySelector('#map').clientWidth";
+    assert_eq!(browser.eval(cut), 0, "the map is wider than its box");
 
-    // The last row of a long table can be reached and opened.
-    browser.click("#links tbody tr:last-child .link");
-    browser.until(CIRCLES);
-    browser.shot("many-detail");
-    // A refresh keeps the place in the table, and the filter finds what is not listed.
+    // The last of all rows can be reached, by scrolling and by the keyboard, and opens.
+    let count = links["total"].as_u64().unwrap();
+    assert_eq!(browser.eval("document.querySelector('#links').getAttribute('aria-rowcount')"), format!("{}", count + 1));
+    browser.eval("document.querySelector('#links').parentElement.scrollTop = 1e9");
+    let last = links["links"].as_array().unwrap().last().unwrap()["id"].as_str().unwrap();
+    let is_last = format!("[...document.querySelectorAll('#links tbody tr[data-row]')].at(-1).dataset.row === {}", serde_json::json!(last));
+    browser.until(&is_last);
+    browser.eval("document.querySelector('#links').parentElement.scrollTop = 0");
+    browser.until("document.querySelector('#links tbody tr[aria-rowindex=\"2\"]')");
+    browser.eval("document.querySelector('#links tbody a').focus()");
+    browser.key("End");
+    browser.until(&format!("document.activeElement.dataset.link === {}", serde_json::json!(last)));
+    // A refresh keeps the place in the table and the focus, and the filter finds what is far away.
     let scrolled = "document.querySelector('#links').parentElement.scrollTop";
     let place = browser.eval(scrolled);
     assert!(place.as_f64().unwrap() > 0.0);
-    let last = links["links"][shared - 1]["id"].as_str().unwrap();
-    browser.until("performance.getEntriesByType('resource').filter((e) => e.name.includes('/jobs')).length > 2");
+    let asked = "performance.getEntriesByType('resource').filter((e) => e.name.includes('/jobs')).length";
+    let before = browser.eval(asked).as_u64().unwrap();
+    browser.until(&format!("{asked} > {}", before + 1));
     assert_eq!(browser.eval(scrolled), place, "a refresh moved the table");
+    assert_eq!(browser.eval("document.activeElement.dataset.link"), last);
+    browser.key("Enter");
+    browser.until(CIRCLES);
+    browser.shot("many-detail");
+    browser.key("Escape");
+    browser.until("!document.querySelector('#links-section').hidden");
     browser.eval("document.querySelector('#links-filter').focus()");
-    browser.type_text(last);
-    browser.until(&format!("document.querySelector('#links tbody tr .link')?.textContent === {}", serde_json::json!(last)));
+    let wanted = links["links"][shared - 1]["id"].as_str().unwrap();
+    browser.type_text(wanted);
+    browser.until(&format!("document.querySelector('#links tbody tr .link')?.textContent === {}", serde_json::json!(wanted)));
+
+    // From a cell of the map to the links of that leaf.
+    browser.eval("document.querySelector('#map .cell').dispatchEvent(new MouseEvent('click', { bubbles: true }))");
+    browser.until("location.hash === '#switch=leaf1' && document.querySelectorAll('#switch-map .cell').length > 30");
+    let listed = browser.eval(
+        "[...document.querySelectorAll('#switch-links tbody tr[data-row]')].every((r) => r.dataset.row.split('->').includes('leaf1'))",
+    );
+    assert_eq!(listed, true);
+    browser.shot("many-switch");
     assert_eq!(browser.troubles(), [""; 0]);
     for (name, scheme, width, height) in
         [("many-dark", "dark", 1440, 1000), ("many-wide", "light", 1600, 1000), ("many-narrow", "light", 420, 900)]
@@ -58,7 +88,7 @@ fn a_thousand_links_are_drawn_and_answer() {
         browser.resize(width, height);
         browser.go("about:blank");
         browser.go(&format!("http://{}/", service.address));
-        browser.until("document.body?.dataset.drawn !== undefined && document.querySelectorAll('#links tbody tr.pick').length > 100");
+        browser.until("document.body?.dataset.drawn !== undefined && document.querySelectorAll('#links tbody tr[data-row]').length > 10");
         browser.shot(name);
         browser.click("#links tbody tr:first-child .link");
         browser.until(CIRCLES);

@@ -109,6 +109,17 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     browser.eval("document.querySelector('#turns-section').scrollIntoView()");
     browser.shot("turns-light");
 
+    // The page of one of them: for whom it waits and what that costs, how long its iterations take, and on which links it meets whom.
+    browser.click("#turns .chip[data-job=beta]");
+    browser.until("document.querySelector('#job-waits .chip[data-job=alpha]') && document.querySelector('#job-iterations svg .curve')");
+    let waits = text(&mut browser, "#job-waits");
+    assert!(waits.contains("By turns it waits") && waits.contains("% of its time") && waits.contains("Group of 2"), "{waits}");
+    assert!(text(&mut browser, "#job-facts").contains("By turns, mean"), "{}", text(&mut browser, "#job-facts"));
+    assert!(text(&mut browser, "#job-links").contains("leaf1->spine1") && text(&mut browser, "#job-events").contains("committed"));
+    browser.shot("job-light");
+    browser.key("Escape");
+    browser.until("document.querySelector('#turns .group-held, #turns .group-let_go, #turns .group-tried_free')?.offsetParent");
+
     // Nobody shares anything here, so free iterations are shorter, and the service finds that out by itself.
     browser.until("document.querySelector('#turns .group-let_go')");
     let group = text(&mut browser, "#turns tr.group");
@@ -119,7 +130,8 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     // Nobody follows a shift now, so no score says what shifts would bring.
     let scores = text(&mut browser, "#links tbody tr:first-child");
     assert!(scores.matches("0.880").count() == 2 && !scores.contains("by turns"), "{scores}");
-    assert!(text(&mut browser, "#verdict").starts_with("Worst link"), "{}", text(&mut browser, "#verdict"));
+    let verdict = text(&mut browser, "#verdict");
+    assert!(verdict.starts_with("Nothing is in force. The only group") && verdict.contains("worst link is leaf1->spine1"), "{verdict}");
     let answer = served.ask("GET", "/v1alpha1/turns?jobs=beta", "");
     let beta = &answer["groups"][0]["jobs"][1];
     assert_eq!((&answer["groups"][0]["state"], &beta["job"]), (&json!("let_go"), &json!("beta")));
