@@ -435,6 +435,11 @@ class Link(Message):
     """How many switches stand between the end and a host: 0 is a host, 1 a leaf."""
     id: str = ""
     jobs: list[str] = field(default_factory=list)
+    mean_demand_ratio: float = 0.0
+    """What its jobs send on average as they are planned, over capacity."""
+    measured_ratio: Optional[float] = None
+    """What the host at its end sent or received in the last ten seconds, over the capacity of all links of that host in this
+    direction. Absent where no agent counts bytes."""
     peak_demand_ratio: float = 0.0
     """Sum of the jobs' highest demands over capacity."""
     score: Optional[float] = None
@@ -547,6 +552,8 @@ class ListLinksRequest(Message):
     """0: the default of 100."""
     links: list[str] = field(default_factory=list)
     """Only these links, without those that carry no job; empty: the worst ones."""
+    measured: bool = False
+    """Only links with a measured load."""
     NESTED: ClassVar[dict[str, str]] = {}
 
 
@@ -892,6 +899,8 @@ class TurnTimes(Message):
     """How long an iteration waited, in the mean."""
     p50_ns: int = 0
     p99_ns: int = 0
+    spread_ns: list[int] = field(default_factory=list)
+    """The shortest, each twentieth by length, and the longest: 21 values."""
     NESTED: ClassVar[dict[str, str]] = {}
 
 
