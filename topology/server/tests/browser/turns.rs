@@ -112,6 +112,8 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     // The page of one of them: for whom it waits and what that costs, how long its iterations take, and on which links it meets whom.
     browser.click("#turns .chip[data-job=beta]");
     browser.until("document.querySelector('#job-waits .chip[data-job=alpha]') && document.querySelector('#job-iterations svg .curve')");
+    // What the picture is of may be told a refresh later in words.
+    browser.until("document.querySelector('#job-waits').innerText.includes('% of its time')");
     let waits = text(&mut browser, "#job-waits");
     assert!(waits.contains("By turns it waits") && waits.contains("% of its time") && waits.contains("Group of 2"), "{waits}");
     assert!(text(&mut browser, "#job-facts").contains("By turns, mean"), "{}", text(&mut browser, "#job-facts"));
