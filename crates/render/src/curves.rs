@@ -50,7 +50,8 @@ pub fn draw(label: &str, unit: &str, curves: &[CurveView], (from, to): (f64, f64
     for part in 0..=PARTS {
         let value = from + span * f64::from(part) / f64::from(PARTS);
         svg.line("rule", (x(value), TOP), (x(value), TOP + PLOT));
-        svg.text("sm m mu", x(value), TOP + PLOT + 14.0, &format!("{value:.2}"));
+        // The last one ends at the edge, beyond which a picture is cut.
+        svg.text(if part == PARTS { "sm e mu" } else { "sm m mu" }, x(value), TOP + PLOT + 14.0, &format!("{value:.2}"));
     }
     svg.text("sm m mu", LEFT + width / 2.0, TOP + PLOT + 28.0, unit);
     for (n, curve) in curves.iter().enumerate() {

@@ -33,6 +33,7 @@ mod demand;
 pub mod experiment;
 pub mod fabric_map;
 pub mod gantt;
+pub mod history;
 pub mod html;
 pub mod line;
 pub mod link;

@@ -105,6 +105,7 @@ pub(crate) fn openapi(files: &FileDescriptorSet, requests: &BTreeSet<String>) ->
     paths.insert("/v1alpha1/links/circles.svg".into(), json!({ "get": circles() }));
     paths.insert("/v1alpha1/fabric/map.svg".into(), json!({ "get": map() }));
     paths.insert("/v1alpha1/jobs/iterations.svg".into(), json!({ "get": iterations() }));
+    paths.insert("/v1alpha1/history.svg".into(), json!({ "get": history() }));
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Antiphase topology service", "version": "v1alpha1", "description": DESCRIPTION, "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" } },
@@ -203,6 +204,22 @@ fn map() -> Value {
             key("fragment", &json!({ "type": "boolean" }), "Without its style and legend, for a page that has them."),
         ],
         "responses": { "200": picture, "204": { "description": "No fabric is set, or it has no such switch." }, "default": refused() },
+    })
+}
+
+fn history() -> Value {
+    let text = json!({ "type": "string" });
+    let whole = json!({ "type": "integer", "minimum": 0 });
+    json!({
+        "operationId": "DrawHistory",
+        "summary": "Scores, iterations, marks and waits of the last hour or day, a sample each minute, over restarts of the service.",
+        "x-antiphase-role": "read",
+        "parameters": [
+            key("seconds", &whole, "How far back: 300 to 86400, which is the default."),
+            key("width", &whole, "How wide the picture is, in pixels."),
+            key("fragment", &json!({ "type": "boolean" }), "Without its style, for a page that has it."),
+        ],
+        "responses": { "200": { "description": "The picture.", "content": content("image/svg+xml", &text) }, "default": refused() },
     })
 }
 

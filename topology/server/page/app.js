@@ -5,6 +5,7 @@ import { byId, count, html, render, SCORES } from "./dom.js";
 import { chart } from "./chart.js";
 import { drawJob, drawLink, drawSwitch } from "./details.js";
 import { Grid, has } from "./grid.js";
+import { chooses, drawHistory } from "./history.js";
 import { drawMap } from "./map.js";
 import { keptApart, seen, shared } from "./state.js";
 import { AGENTS, agentText, JOBS, jobText, LINKS, linkText, worstAgents, worstJobs } from "./tables.js";
@@ -154,7 +155,10 @@ async function drawPage() {
   const [kind, id] = opened();
   const still = () => { const [now, of] = opened(); return now === kind && of === id; };
   if (kind) await PAGES[kind](id, still);
-  else await drawMap();
+  else {
+    await drawMap();
+    await drawHistory();
+  }
 }
 
 // Where the reader was on the overview, and on what.
@@ -261,6 +265,7 @@ async function begin() {
     setTimeout(begin, REFRESH_MS);
   }
 }
+chooses(trouble);
 moved();
 begin();
 loop();

@@ -21,6 +21,9 @@ export const neighbours = (name, width) => picture("fabric/map.svg", { switch: n
 // How long iterations of a job took; null where nothing was measured.
 export const iterations = (job) => picture("jobs/iterations.svg", { job });
 
+// The last seconds.
+export const past = (seconds, width) => picture("history.svg", { seconds, width });
+
 async function picture(path, query) {
   const drawing = await text(path, { ...query, fragment: true });
   return drawing ? element(path, drawing) : null;

@@ -14,6 +14,7 @@ pub mod events;
 mod extender;
 pub mod grpc;
 mod health;
+pub mod history;
 pub mod http;
 pub mod lines;
 pub mod links;

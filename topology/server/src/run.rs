@@ -26,6 +26,7 @@ use crate::{
     config::{Config, ConfigError, Control, LimitsConfig, LogConfig, Overrides},
     controller::{Controller, Surroundings},
     events::EventLog,
+    history::{self, History},
     http::{Accepted, Acceptor, Stream, router, serve},
     logs::{self, LevelHandle},
     metrics::Metrics,
@@ -222,7 +223,7 @@ async fn beside(
     around: &Surroundings,
     reload: &Arc<Reload>,
 ) -> Result<(), Failure> {
-    let (address, settings) = (config.listen, config.agents.settings());
+    let (address, settings, state) = (config.listen, config.agents.settings(), config.state.clone());
     let (latest, current) = watch::channel(Arc::new(config));
     let sessions = Arc::new(quic::Stats::default());
     let api = Api::new(Parts {
@@ -241,6 +242,10 @@ async fn beside(
         clock: around.clock,
         stats: sessions,
     };
+    let (file, now_s) = (history::path(&state), around.clock.now().0 / 1_000_000_000);
+    // The file is on a disk, for which no thread of the runtime may wait.
+    let kept = tokio::task::spawn_blocking(move || History::open(&file, now_s)).await;
+    api.keep_history(kept.unwrap_or_default());
     let scheduler = start_scheduler(&api, controller, around).await?;
     // The first fabric is in force before the port is open: no client finds a service without the fabric that it was given.
     let started = match first_fabric(&api).await {
@@ -278,13 +283,27 @@ async fn listen(
     let shutdown = Shutdown::default();
     let end = shutdown.clone();
     let agents = tokio::spawn(quic::serve(endpoint, Arc::clone(tls), seams, settings, async move { end.wait().await }));
+    let samples = tokio::spawn(sample(api.clone(), shutdown.clone()));
     let clients = tokio::spawn(serve(listener, acceptor, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
     told.await;
     shutdown.begin();
     // Agents and clients end before the controller stops: what they began may still be answered.
-    let ended = (agents.await, clients.await);
+    let ended = (agents.await, clients.await, samples.await);
     ended.0.map_err(|e| other(&e))?;
     ended.1.map_err(|e| other(&e))
+}
+
+/// Takes a sample for the history each minute, and the first at once: after a restart the picture shows that the service is back.
+async fn sample(api: Api, shutdown: Shutdown) {
+    let mut minutes = tokio::time::interval(Duration::from_secs(history::STEP_S));
+    // Minutes in which the machine slept are gaps.
+    minutes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            _ = minutes.tick() => if let Err(error) = api.sample().await { tracing::debug!(%error, "no sample of the history") },
+            () = shutdown.wait() => return,
+        }
+    }
 }
 
 /// TCP for clients and UDP for agents, on one port. A free port of one may be taken of the other, so several are tried.

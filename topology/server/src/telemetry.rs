@@ -166,6 +166,14 @@ impl TelemetryHandle {
         rates
     }
 
+    /// What all ports counted in the last seconds, by the names of counters; none of one that no port has told in that time.
+    pub(crate) fn sums<const N: usize>(&self, now: FabricTime, seconds: u64, names: [&str; N]) -> [Option<f64>; N] {
+        let until = now.0 / STEP_NS;
+        let from = until.saturating_sub(seconds * 1_000_000_000 / STEP_NS);
+        let rings = self.rings();
+        names.map(|name| rings.ports.values().filter_map(|port| port.sum(name, from, until)).reduce(|a, b| a + b))
+    }
+
     fn rings(&self) -> std::sync::MutexGuard<'_, Rings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -224,18 +232,19 @@ impl Port {
         true
     }
 
+    /// Increments of a counter over a span of steps; none where the port told nothing in it, or lacks the counter.
+    fn sum(&self, name: &str, from: u64, until: u64) -> Option<f64> {
+        let (from, to) = (self.steps.partition_point(|step| *step < from), self.steps.partition_point(|step| *step < until));
+        let ring = self.counters.get(name)?;
+        // Sums of increments that an agent chose, so not in integers that could overflow.
+        (to > from).then(|| ring.range(from..to).map(|delta| *delta as f64).sum())
+    }
+
     /// Bits a second of both ways over the steps of this span that have samples; none where there are none, or bytes are not counted.
     fn rate(&self, from: u64, until: u64) -> Option<(f64, f64)> {
-        let (from, to) = (self.steps.partition_point(|step| *step < from), self.steps.partition_point(|step| *step < until));
-        let seconds = (to.saturating_sub(from)) as f64 * STEP_NS as f64 / 1e9;
-        let bits = |name: &str| {
-            let ring = self.counters.get(name)?;
-            // Sums of increments that an agent chose, so not in integers that could overflow.
-            Some(ring.range(from..to).map(|delta| *delta as f64).sum::<f64>() * 8.0 / seconds)
-        };
-        if to <= from {
-            return None;
-        }
+        let steps = self.steps.iter().filter(|step| (from..until).contains(*step)).count();
+        let seconds = steps as f64 * STEP_NS as f64 / 1e9;
+        let bits = |name: &str| Some(self.sum(name, from, until)? * 8.0 / seconds);
         match (bits("tx_bytes"), bits("rx_bytes")) {
             (None, None) => None,
             (sent, received) => Some((sent.unwrap_or(0.0), received.unwrap_or(0.0))),

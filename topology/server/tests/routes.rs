@@ -6,8 +6,10 @@ mod support;
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::TcpStream,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use antiphase_topology::history;
 use serde_json::json;
 use support::{Service, WAIT, job, program, request, testbed};
 
@@ -124,6 +126,39 @@ fn the_map_of_the_fabric_is_a_picture() {
     let folder = tempfile::tempdir().unwrap();
     let bare = Service::with(program().arg("--state").arg(folder.path().join("s.redb")));
     assert_eq!(bare.get("/v1alpha1/fabric/map.svg").status, 204);
+}
+
+/// A sample of ten minutes ago is in the file that a service of before left, and another one comes with the start.
+#[test]
+fn the_history_of_a_day_survives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("s.redb");
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let at_s = (now_s - 600) / history::STEP_S * history::STEP_S;
+    let values = [Some(0.9), Some(0.8), Some(1.2), Some(5.0), None, Some(0.1)];
+    history::History::open(&history::path(&state), now_s).add(history::Sample { at_s, values });
+    let mut service = Service::start(&state);
+    // Each piece of a line begins with a move.
+    let pieces = |service: &Service, class: &str| {
+        let picture = service.get("/v1alpha1/history.svg?seconds=3600&width=500&fragment");
+        assert_eq!(picture.status, 200, "{}", picture.body);
+        let line = picture.body.lines().find(|line| line.contains(&format!("class=\"curve {class}\""))).map(str::to_owned);
+        line.map_or(0, |line| line.matches('M').count())
+    };
+    // Before jobs come nothing is shared, which is no score of the sample that this start takes.
+    assert_eq!((pieces(&service, "j1"), pieces(&service, "j3"), pieces(&service, "j5")), (1, 1, 0));
+    service.commit("a", &["h1", "h5"]);
+    service.commit("b", &["h2", "h6"]);
+    service.signal(rustix::process::Signal::TERM);
+    service.wait();
+    // With jobs in the state file, the next start has a score at once.
+    let service = Service::start(&state);
+    let until = Instant::now() + WAIT;
+    while pieces(&service, "j1") < 2 {
+        assert!(Instant::now() < until, "no sample came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(service.get("/v1alpha1/history.svg").status, 200);
 }
 
 #[test]
@@ -258,6 +293,8 @@ fn what_is_wrong_is_said_on_one_line() {
         ("GET", "/v1alpha1/fabric/map.svg?pods&width=x", "", 400, "width"),
         ("GET", "/v1alpha1/fabric/map.svg?pods&switch=leaf1", "", 400, "name one"),
         ("GET", "/v1alpha1/jobs/iterations.svg", "", 400, "job is missing"),
+        ("GET", "/v1alpha1/history.svg?seconds=299", "", 400, "300 to 86400"),
+        ("GET", "/v1alpha1/history.svg?moon", "", 400, "\"moon\""),
         ("GET", "/v1alpha1/jobs/iterations.svg?job=moon&moon", "", 400, "\"moon\""),
         ("GET", "/v1alpha1/events?after=x", "", 400, "after"),
         ("GET", "/v1alpha1/telemetry?seconds=1.5", "", 400, "seconds"),

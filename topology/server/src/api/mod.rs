@@ -3,6 +3,7 @@
 mod error;
 mod evaluate;
 mod explain;
+mod history;
 mod line;
 mod picture;
 mod places;
@@ -27,6 +28,7 @@ use tokio::sync::watch;
 use units::Nanos;
 
 pub use error::{ApiError, Kind};
+pub(crate) use history::SPAN_MAX_S;
 use line::Line;
 pub(crate) use picture::{JobColours, MapShape};
 pub use places::Place;
@@ -38,6 +40,7 @@ use crate::{
     config::Config,
     controller::{ControllerHandle, Snapshot, slot_message},
     events::EventLog,
+    history::History,
     metrics::Metrics,
     queue::SchedulerHandle,
     quic,
@@ -92,6 +95,8 @@ struct Inner {
     places: Places,
     /// The scheduler, once it runs; never where the configuration has none.
     scheduler: OnceLock<SchedulerHandle>,
+    /// Samples of a day, once the program keeps them.
+    history: OnceLock<History>,
 }
 
 /// What [`Api::new`] puts together.
@@ -137,6 +142,7 @@ impl Api {
             fabric_json: Mutex::default(),
             places: Places::default(),
             scheduler: OnceLock::new(),
+            history: OnceLock::new(),
         }))
     }
 

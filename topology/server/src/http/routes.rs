@@ -27,7 +27,7 @@ use super::{
     query::Query,
 };
 use crate::{
-    api::{Api, ApiError, JobColours, Kind, MapShape},
+    api::{Api, ApiError, JobColours, Kind, MapShape, SPAN_MAX_S},
     grpc::{self, Rpcs},
     owed::SharedBytes,
     page,
@@ -43,6 +43,9 @@ pub(super) struct Shared {
     pub(super) shutdown: Shutdown,
     loads: Loads,
 }
+
+/// Least time of a picture of the past: a few samples.
+const SPAN_MIN_S: u64 = 300;
 
 type Answer = Result<Response, ApiError>;
 
@@ -74,6 +77,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/agents", get(agents))
         .route("/v1alpha1/turns", get(turns))
         .route("/v1alpha1/plan", get(plan))
+        .route("/v1alpha1/history.svg", get(history))
         .route("/v1alpha1/events", get(events))
         .route("/v1alpha1/audit", get(audit))
         .route("/v1alpha1/events/stream", get(stream::events))
@@ -456,6 +460,17 @@ async fn iterations(State(shared): State<Shared>, Extension(caller): Extension<C
     let fragment = query.flag("fragment")?;
     query.finish()?;
     Ok(picture(shared.api.iterations(caller.who, &job, !fragment).await?))
+}
+
+async fn history(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    let mut query = reading(caller, query)?;
+    let (seconds, width, fragment) = (query.number::<u64>("seconds")?, query.number("width")?, query.flag("fragment")?);
+    query.finish()?;
+    let seconds = seconds.unwrap_or(SPAN_MAX_S);
+    if !(SPAN_MIN_S..=SPAN_MAX_S).contains(&seconds) {
+        return Err(ApiError::invalid(format!("query: seconds={seconds}; {SPAN_MIN_S} to {SPAN_MAX_S} are kept")));
+    }
+    Ok(Picture(shared.api.history(caller.who, seconds, width, !fragment).await?).into_response())
 }
 
 /// A picture, or that there is nothing to draw.
