@@ -585,7 +585,10 @@ mod tests {
                 }
                 _ => drop(world.table.remove(number)),
             }
-            world.told.retain(|number, _| number + 4_000 > world.table.last);
+            // Now and then, because it looks at all of them.
+            if world.told.len() > 8_000 {
+                world.told.retain(|number, _| number + 4_000 > world.table.last);
+            }
         }
         world.check(20);
         assert_eq!(world.table.requests_count, whole.len());
