@@ -1,7 +1,7 @@
 //! Certificates: whose they are, and how long they are good.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -22,7 +22,7 @@ pub(super) fn look(files: &[(String, PathBuf)]) -> Vec<Finding> {
     files.iter().map(|(what, file)| one(what, file, now)).collect()
 }
 
-fn one(what: &str, file: &PathBuf, now: i64) -> Finding {
+fn one(what: &str, file: &Path, now: i64) -> Finding {
     match pki::show(file) {
         Ok(shown) => judge(&format!("{what} {}", file.display()), &shown, now),
         Err(error) => {

@@ -82,7 +82,7 @@ fn rows(frame: &mut Frame<'_>, area: Rect, view: &mut View) {
     let head = Cells::new(titles.into_iter().map(Cell::from)).style(Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED));
     let lines: Vec<Cells<'_>> = rows.iter().map(|row| line(row)).collect();
     let table = Table::new(lines, widths).header(head).column_spacing(2).row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    let mut state = view.state.clone();
+    let mut state = view.state;
     frame.render_stateful_widget(table, area, &mut state);
     // How far it is scrolled is known only now.
     view.state = state;

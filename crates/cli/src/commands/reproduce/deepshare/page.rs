@@ -17,7 +17,7 @@ const NOTES: [&str; 11] = [
     "What their simulator calls the completion time is the time that a job runs; how long it waits is left out. Here completion counts from the beginning, when all jobs are there.",
     "What they call LAS takes the job that ran longest first, and what they call SRTF the job with the smallest part done: both are the reverse of their names. Both look only at the first job of the queue, spread it as far as they can, and stop all jobs after each round, at no cost.",
     "Nobody may stand on one node only, where nothing would disturb him.",
-    "Greedy rules know the whole table, as nobody in a real cluster does: at each place the first of three candidates that fits, then the choice that adds most to the sum of speeds for each of its GPUs, if it adds more than a limit. It is the rule that beats every published policy.",
+    "Greedy rules know the whole table, as nobody in a real cluster does: at each place the first of three candidates that fits, then the choice that adds most to the sum of speeds for each of its GPUs, if it adds more than a limit. Without a limit it beats every published policy in completion with waiting.",
     "Greedy by jobs looks at all candidates, and each job counts as one: jobs of two GPUs come first, which shortens the mean.",
     "Packing, load balancing and least interference place whoever came first among the candidates and fits, whatever it costs others.",
     "The learned policy sees who stands where and not the table. It imitates greedy by jobs, then tries, on traces drawn as the authors' script draws them; the best on six others is kept.",

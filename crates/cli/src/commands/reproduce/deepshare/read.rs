@@ -23,6 +23,8 @@ const TRACES: [(&str, Name); 2] =
 const BELOW: &str = "deepshare";
 /// Most jobs of a trace: forty times theirs.
 const JOBS_MAX: usize = 10_240;
+/// Most samples of a job: a thousand times as many as the largest of the authors has, and the time of a job is still told to the second.
+const SAMPLES_MAX: f64 = 1e13;
 /// What a spreadsheet puts before a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -57,8 +59,14 @@ fn find(folder: &Path, name: &Name) -> Result<PathBuf, CliError> {
     all.into_iter().find(|file| file.is_file()).ok_or_else(missing)
 }
 
-/// A table whose first column and first row are names: its columns, and its rows.
-fn rows(file: &Path) -> Result<(Vec<String>, Vec<(String, Vec<f64>)>), CliError> {
+/// A table whose first column and first row are names.
+struct Named {
+    columns: Vec<String>,
+    /// The name of each row, and its numbers.
+    rows: Vec<(String, Vec<f64>)>,
+}
+
+fn rows(file: &Path) -> Result<Named, CliError> {
     let text = read_document(file)?;
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.trim_start_matches(BYTE_ORDER_MARK).as_bytes());
     let bad = |e: csv::Error| CliError::input(file, e);
@@ -74,7 +82,7 @@ fn rows(file: &Path) -> Result<(Vec<String>, Vec<(String, Vec<f64>)>), CliError>
         let numbers = record.iter().skip(1).map(number).collect::<Result<_, _>>()?;
         rows.push((name, numbers));
     }
-    Ok((columns, rows))
+    Ok(Named { columns, rows })
 }
 
 /// The name of a row of the table.
@@ -89,7 +97,7 @@ fn wanted<const R: usize, const C: usize>(
     row: impl Fn(usize) -> String,
     column: impl Fn(usize) -> String,
 ) -> Result<[[f64; C]; R], CliError> {
-    let (columns, rows) = rows(file)?;
+    let Named { columns, rows } = rows(file)?;
     let mut found = [[0.0; C]; R];
     for (at, own) in found.iter_mut().enumerate() {
         let name = row(at);
@@ -164,9 +172,8 @@ fn trace(folder: &Path, name: &Name) -> Result<Vec<Job>, CliError> {
         let demand = DEMANDS.iter().position(|gpus| *gpus == row.gpu_demand);
         let demand = demand.ok_or_else(|| bad(format!("gpu_demand {} is not 2, 4 or 8", row.gpu_demand)))?;
         let samples = row.total_samples_to_train;
-        // A job of more would not be done before a trace is given up.
-        if !(samples.is_finite() && samples > 0.0) {
-            return Err(bad(format!("total_samples_to_train {samples} is not above 0")));
+        if !(samples > 0.0 && samples <= SAMPLES_MAX) {
+            return Err(bad(format!("total_samples_to_train {samples} is not above 0 and at most {SAMPLES_MAX}")));
         }
         Ok(Job { kind: Kind { model, demand }, samples })
     };
