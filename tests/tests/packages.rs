@@ -192,7 +192,13 @@ fn pip_in_a_checkout_installs_a_package_with_its_library() {
     fs::create_dir(folder.join("target")).expect("a folder");
     symlink(programs, folder.join("target/release")).expect("a link");
     let cargo = folder.join("bin/cargo");
-    fs::write(&cargo, format!("#!/bin/sh\necho \"$@\" >'{}'\n", folder.join("asked").display())).expect("a script");
+    // Which crates are linked in is asked of the real one.
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" != metadata ] || exec '{}' \"$@\"\necho \"$@\" >'{}'\n",
+        env!("CARGO"),
+        folder.join("asked").display()
+    );
+    fs::write(&cargo, script).expect("a script");
     fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).expect("its mode");
     let mut pip = environment.command("pip", None);
     ran(pip.args(["install", "--quiet"]).arg(checkout().join("agent/gate/python")).env("CARGO_TARGET_DIR", folder.join("target")));
