@@ -410,6 +410,26 @@ fn telemetry_health_and_metrics_are_there() {
     let after = service.get("/metrics").body;
     let others = "antiphase_request_duration_seconds_count{protocol=\"http\",request=\"other\"} 10";
     assert!(after.lines().any(|line| line == others) && !after.contains("none"), "{after}");
+    // Nor does what is refused before anybody looks at its path, nor a method of one's own.
+    for n in 0..5 {
+        let path = format!("/v1alpha1/none{n}");
+        let evil = request(service.address, "POST", &path, &["origin: https://evil.example"], b"{}").unwrap();
+        assert_eq!(evil.status, 403);
+        let strange = format!("NONE{n}");
+        for headers in [&[][..], &["origin: https://evil.example"]] {
+            for path in ["/v1alpha1/jobs", "/healthz", path.as_str()] {
+                request(service.address, &strange, path, headers, b"").unwrap();
+            }
+        }
+    }
+    let evil = request(service.address, "POST", "/v1alpha1/commit", &["origin: https://evil.example"], b"{}").unwrap();
+    assert_eq!(evil.status, 403);
+    let after = service.get("/metrics").body;
+    let others = "antiphase_request_duration_seconds_count{protocol=\"http\",request=\"other\"} 45";
+    assert!(after.lines().any(|line| line == others) && !after.to_lowercase().contains("none"), "{after}");
+    // Our own route keeps its name, refused or not.
+    let commits = "antiphase_request_duration_seconds_count{protocol=\"http\",request=\"POST commit\"} 3";
+    assert!(after.lines().any(|line| line == commits), "{after}");
     // A link with one job has no score.
     assert!(!metrics.contains("link_compatibility_score{link=\"h1->"), "{metrics}");
     promtool(&metrics);

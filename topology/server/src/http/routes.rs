@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::{
     Extension, Router,
     body::{Body, Bytes},
-    extract::{RawQuery, Request, State},
+    extract::{MatchedPath, RawQuery, Request, State},
     http::{HeaderMap, Method, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -106,6 +106,7 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
     let limit = shared.api.config().limits.request();
     let grpc = is_grpc(request.headers());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let began = std::time::Instant::now();
     let response = match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
@@ -116,24 +117,32 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
         }
     };
     let took = began.elapsed();
-    shared.api.metrics().answered(if grpc { "grpc" } else { "http" }, &told(grpc, &method, &path, response.status()), took);
+    shared.api.metrics().answered(
+        if grpc { "grpc" } else { "http" },
+        &told(grpc, &method, &path, route.as_ref().map(MatchedPath::as_str), response.status()),
+        took,
+    );
     tracing::debug!(%method, path, status = response.status().as_u16(), ?took, "request");
     response
 }
 
-/// What a request is called among the metrics: its method and path, its RPC, or what such requests have in common. Whatever clients
-/// ask for, there are no more names than routes.
-fn told(grpc: bool, method: &Method, path: &str, status: StatusCode) -> String {
+/// What a request is called among the metrics: its method and route, its RPC, or what such requests have in common. The name is made
+/// of our own words only, as whatever a client says would be a series for ever, refused or not.
+fn told(grpc: bool, method: &Method, path: &str, route: Option<&str>, status: StatusCode) -> String {
+    const OTHER: &str = "other";
     if grpc {
         let name = path.rsplit('/').next().unwrap_or_default();
-        return if grpc::rpc(path).is_some() { name.to_owned() } else { "other".to_owned() };
+        return if grpc::rpc(path).is_some() { name } else { OTHER }.to_owned();
     }
-    let is_known = !matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
-    match path.strip_prefix("/v1alpha1/") {
-        // A job or link that is not there is 404 as well; its request counts among the others then.
-        _ if !is_known => "other".to_owned(),
+    let is_ours = matches!(*method, Method::GET | Method::HEAD | Method::POST | Method::PUT);
+    let Some(route) = route.filter(|_| is_ours && status != StatusCode::METHOD_NOT_ALLOWED) else {
+        return OTHER.to_owned();
+    };
+    match route.strip_prefix("/v1alpha1/") {
         Some(request) => format!("{method} {request}"),
-        None if path.starts_with("/extender/") || matches!(path, "/metrics" | "/readyz" | "/healthz") => format!("{method} {}", &path[1..]),
+        None if route.starts_with("/extender/") || matches!(route, "/metrics" | "/readyz" | "/healthz") => {
+            format!("{method} {}", &route[1..])
+        }
         // The files of the web page, and the descriptions of the interface.
         None => "page".to_owned(),
     }
