@@ -196,6 +196,8 @@ fn turns(registry: &Registry, turns: &TurnsSnapshot) -> Result<(), prometheus::E
     let labels = [JOB, "mode"];
     let mean = gauges(registry, "job_turn_iteration_seconds", "Mean of the last iterations, by turns and free.", labels)?;
     let longest = gauges(registry, "job_turn_iteration_p99_seconds", "99th percentile of the same iterations.", labels)?;
+    let help = "1 while the job's group takes turns, free stretches to compare included; 0 once it was let go.";
+    let held = gauges(registry, "job_turn_held", help, [JOB])?;
     let wait = gauges(registry, "job_turn_wait_ratio", "Share of its time by turns that the job waits for its turn.", [JOB])?;
     for state in GroupState::ALL {
         let word = match state {
@@ -206,11 +208,13 @@ fn turns(registry: &Registry, turns: &TurnsSnapshot) -> Result<(), prometheus::E
         };
         groups.with_label_values(&[word]).set(turns.groups.iter().filter(|g| g.state == state).count() as f64);
     }
-    let mut jobs: Vec<_> = turns.groups.iter().flat_map(|g| &g.jobs).collect();
+    let mut jobs: Vec<_> = turns.groups.iter().flat_map(|g| g.jobs.iter().map(|job| (job, g.state))).collect();
     // The same jobs at each scrape: a series that comes and goes is none.
-    jobs.sort_by(|a, b| a.job.cmp(&b.job));
-    // `JOBS_MAX` bounds the scrape: each job has up to five series.
-    for job in jobs.into_iter().take(JOBS_MAX) {
+    jobs.sort_by(|(a, _), (b, _)| a.job.cmp(&b.job));
+    // `JOBS_MAX` bounds the scrape: each job has up to six series.
+    for (job, state) in jobs.into_iter().take(JOBS_MAX) {
+        let is_held = matches!(state, GroupState::Held | GroupState::TriedFree);
+        held.with_label_values(&[&*job.job]).set(f64::from(u8::from(is_held)));
         for (mode, Measured { count, mean: time, p99, .. }) in [("turns", job.held), ("free", job.free)] {
             // What was not measured gets no series: a 0 would look like a measurement.
             if count > 0 {
@@ -245,5 +249,38 @@ fn word(name: &'static str, prefix: &str) -> &'static str {
         Some("LOST") => "lost",
         Some("QUARANTINED") => "quarantined",
         _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use state::turns::{Activity, GroupView, JobTurns};
+
+    use super::*;
+
+    #[test]
+    fn a_job_is_held_until_its_group_was_let_go() {
+        let group = |state: GroupState| {
+            let job = JobTurns {
+                job: format!("{state:?}").into(),
+                activity: Activity::Away,
+                waits_for: Vec::new(),
+                has_no_ends: false,
+                held: Measured::default(),
+                free: Measured::default(),
+                counts: Default::default(),
+                starts: Vec::new(),
+            };
+            GroupView { state, judged: None, jobs: vec![job] }
+        };
+        let now = TurnsSnapshot { groups: GroupState::ALL.map(group).into(), ..TurnsSnapshot::default() };
+        let registry = Registry::new();
+        turns(&registry, &now).unwrap();
+        let families = registry.gather();
+        let held = families.iter().find(|family| family.name() == "job_turn_held").unwrap();
+        let mut of: Vec<_> = held.get_metric().iter().map(|m| (m.get_label()[0].value().to_owned(), m.get_gauge().value())).collect();
+        of.sort_by(|a, b| a.0.cmp(&b.0));
+        let expected = [("Held", 1.0), ("LetGo", 0.0), ("TriedFree", 1.0), ("TriedHeld", 0.0)];
+        assert_eq!(of, expected.map(|(state, value)| (state.to_owned(), value)));
     }
 }

@@ -204,6 +204,7 @@ fn a_reader_sees_who_sends_and_who_waits() {
     let has = |line: &str| assert!(metrics.lines().any(|l| l.starts_with(line)), "no {line:?} in:\n{metrics}");
     has("antiphase_turn_groups{state=\"held\"} 1");
     has("antiphase_turn_groups{state=\"let_go\"} 0");
+    has("antiphase_job_turn_held{job_id=\"a\"} 1");
     has("antiphase_turn_grants_total{reason=\"at_once\"} 1");
     has("antiphase_turn_grants_total{reason=\"waited\"} 1");
     has("antiphase_turn_grants_total{reason=\"bound\"} 0");
