@@ -31,6 +31,8 @@ use crate::{
 
 /// Longest time for the configurations, and then for everything else together: more than any look allows itself.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// Longest time for the first look at the directory of the pages: with it and twice [`PATIENCE`] we are within 20 s.
+const DIRECTORY_WITHIN: Duration = Duration::from_secs(2);
 /// Where packages put the configurations.
 const AGENT_CONFIG: &str = "/etc/antiphase/antiphase-agent.toml";
 const SERVICE_CONFIG: &str = "/etc/antiphase/antiphase-topology.toml";
@@ -140,7 +142,12 @@ impl Here {
         let configured = configs.agent.as_ref().map(|config| config.page_dir.clone()).filter(|_| is_default);
         gate.directory = args.dir.clone().or(configured).unwrap_or(gate.directory);
         let job = gate.job.as_ref().map(|job| job.as_str().to_owned());
-        let is_node = configs.agent.is_some() || args.dir.is_some() || !is_default || job.is_some() || gate.directory.is_dir();
+        let directory = gate.directory.clone();
+        let is_node = configs.agent.is_some()
+            || args.dir.is_some()
+            || !is_default
+            || job.is_some()
+            || is_there(move || directory.is_dir(), DIRECTORY_WITHIN);
         Ok(Self { gate, around, is_node, job })
     }
 }
@@ -163,8 +170,8 @@ fn findings(args: &DoctorArgs) -> Result<Vec<Finding>, CliError> {
     let server = args.server.clone();
     let service = begin(move || service::look(&server, &us));
     let Here { gate, around, is_node, .. } = here;
-    let listen = configs.agent.as_ref().map(|config| config.metrics.listen.clone());
-    let agent = begin(move || listen.map(|listen| node::agent(&listen)).unwrap_or_default());
+    let asked = configs.agent.as_ref().map(|config| (config.metrics.listen.clone(), config.service.address.is_some()));
+    let agent = begin(move || asked.map(|(listen, service)| node::agent(&listen, service)).unwrap_or_default());
     let directory = gate.directory.clone();
     let pages = begin(move || if is_node { node::pages(&directory) } else { Vec::new() });
     let gates = begin(move || if is_node { node::gates(&gate, &around) } else { vec![no_node(&gate.directory)] });
@@ -190,6 +197,11 @@ fn findings(args: &DoctorArgs) -> Result<Vec<Finding>, CliError> {
     found.extend(or_hangs(counters.by(deadline), "counters"));
     found.extend(or_hangs(verbs.by(deadline), "verbs"));
     Ok(found)
+}
+
+/// Whether a directory is there. One that does not say so in time is: the looks at it then say that it hangs.
+fn is_there(look: impl FnOnce() -> bool + Send + 'static, patience: Duration) -> bool {
+    begin(look).by(Instant::now() + patience).unwrap_or(true)
 }
 
 fn hangs(check: &'static str) -> Finding {
@@ -227,5 +239,22 @@ fn document(file: &Path) -> Finding {
         Finding::note("fabric", format!("{says}, {} known in one direction only", fabric.one_way_links), "import LLDP of the other end too")
     } else {
         Finding::well("fabric", says)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_hangs_keeps_nobody() {
+        let slow = || {
+            std::thread::sleep(Duration::from_secs(20));
+            false
+        };
+        let began = Instant::now();
+        assert!(is_there(slow, Duration::from_millis(50)));
+        assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+        assert!(!is_there(|| Path::new("/nowhere/pages").is_dir(), PATIENCE));
     }
 }

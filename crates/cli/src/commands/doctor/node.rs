@@ -1,6 +1,6 @@
 //! This machine as a node: the agent, the directory of the pages, gates, counters.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, path::Path};
+use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, path::Path, thread, time::Duration};
 
 use agent::{config::CountersConfig, counters::new_ports, pages::shared_with};
 use gate::status::{Surroundings, findings};
@@ -14,12 +14,14 @@ const TMPFS: u32 = 0x0102_1994;
 /// Room that a node of some jobs needs: a page and a report of 4 KiB each, and three files, for each of them.
 const FREE_BYTES_MIN: u64 = 256 << 10;
 const FREE_FILES_MIN: u64 = 64;
+/// How long after the first look the second comes: an agent writes its pages ten times as often.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Bits of others in a file's mode: read and enter, and write of group and others.
 const OTHERS_ENTER: u32 = 0o005;
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The agent, by its own endpoint.
-pub(super) fn agent(listen: &str) -> Vec<Finding> {
+/// The agent, by its own endpoint. `service`: that its configuration names one.
+pub(super) fn agent(listen: &str, service: bool) -> Vec<Finding> {
     let Ok(address) = listen.parse() else {
         return vec![Finding::note("agent", "metrics.listen is empty: the agent was not asked", "set metrics.listen to 127.0.0.1:7481")];
     };
@@ -30,7 +32,6 @@ pub(super) fn agent(listen: &str) -> Vec<Finding> {
             return vec![Finding::wrong("agent", format!("no agent answers at {address}: {error}"), fix)];
         }
     };
-    let number = |name: &str| exposition::value(&text, &format!("antiphase_agent_{name}"));
     let mut found = Vec::new();
     let version = exposition::version(&text, "antiphase_agent").unwrap_or("?");
     if version == env!("CARGO_PKG_VERSION") {
@@ -39,19 +40,48 @@ pub(super) fn agent(listen: &str) -> Vec<Finding> {
         let says = format!("version {version} at {address}, this program is {}", env!("CARGO_PKG_VERSION"));
         found.push(Finding::wrong("agent", says, "install both from the same release"));
     }
-    if number("connected") != Some(1.0) {
+    if service {
+        found.extend(session(&text));
+    } else {
+        let fix = "set service.address and service.tls where jobs of this node are to be held";
+        found.push(Finding::note("agent", "no service.address is set: it only reads counters", fix));
+    }
+    found.extend(page_errors(&text, || {
+        thread::sleep(AGAIN_AFTER);
+        exposition::of_agent(address).ok()
+    }));
+    found
+}
+
+fn number(text: &str, name: &str) -> Option<f64> {
+    exposition::value(text, &format!("antiphase_agent_{name}"))
+}
+
+/// The session with the service, and the time that comes with it.
+fn session(text: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if number(text, "connected") != Some(1.0) {
         let fix = "its log names the file or address at fault: journalctl -u antiphase-agent; the service's port is UDP too";
         found.push(Finding::wrong("agent", "has no session with the service: its jobs follow the last plan for a minute, then go", fix));
     }
-    match number("clock_bound_seconds") {
+    match number(text, "clock_bound_seconds") {
         Some(bound) => found.push(Finding::well("clock", format!("fabric time is known within {:.3} ms here", bound * 1e3))),
         None => found.push(Finding::wrong("clock", "the agent knows no fabric time", "it needs a session with the service for a second")),
     }
-    if number("page_errors_total").is_some_and(|errors| errors > 0.0) {
-        let fix = "the log names page and reason: another agent has the page, or the directory is full";
-        found.push(Finding::wrong("agent", "could not write pages since it started", fix));
-    }
     found
+}
+
+/// Pages that could not be written. The count stays when the cause is gone, so it is looked at `again` whether it grows.
+fn page_errors(text: &str, again: impl FnOnce() -> Option<String>) -> Option<Finding> {
+    let errors = |text: &str| number(text, "page_errors_total");
+    let before = errors(text).filter(|before| *before > 0.0)?;
+    let grows = again().and_then(|text| errors(&text)).is_some_and(|now| now > before);
+    let fix = "the log names page and reason: another agent has the page, or the directory is full";
+    Some(if grows {
+        Finding::wrong("agent", "cannot write pages", fix)
+    } else {
+        Finding::note("agent", format!("writes its pages, and could not {before} times since it started"), fix)
+    })
 }
 
 /// The directory of pages and reports.
@@ -166,7 +196,10 @@ pub(super) fn counters(root: &Root, config: &CountersConfig) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::{
+        io::{Read as _, Write as _},
+        os::unix::fs::PermissionsExt as _,
+    };
 
     use super::{super::finding::Verdict, *};
 
@@ -189,6 +222,47 @@ mod tests {
         // The folder of a test has no file system of its own, wherever it is.
         assert!(pages(&folder).iter().any(|one| one.verdict == Verdict::Note));
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn pages_that_failed_once_are_no_fault_and_those_that_fail_now_are() {
+        let after = |before: u64, now: Option<u64>| {
+            let text = |count: u64| format!("antiphase_agent_page_errors_total {count}\n");
+            page_errors(&text(before), || now.map(text)).map(|one| one.verdict)
+        };
+        assert_eq!(after(0, Some(9)), None);
+        assert_eq!(after(3, Some(3)), Some(Verdict::Note));
+        assert_eq!(after(3, Some(4)), Some(Verdict::Wrong));
+        // An agent that has just ended does not answer twice; its count says nothing of now.
+        assert_eq!((after(3, Some(0)), after(3, None)), (Some(Verdict::Note), Some(Verdict::Note)));
+    }
+
+    /// Stands for an agent without a session.
+    fn alone() -> String {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // The whole request is read: bytes that nobody read would make the end a reset.
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.extend(byte);
+            }
+            let version = env!("CARGO_PKG_VERSION");
+            write!(stream, "HTTP/1.0 200 OK\r\n\r\nantiphase_agent_build_info{{version=\"{version}\"}} 1\nantiphase_agent_connected 0\n")
+                .unwrap();
+        });
+        address
+    }
+
+    #[test]
+    fn an_agent_that_is_told_of_no_service_only_reads_counters() {
+        let verdicts = |service: bool| agent(&alone(), service).iter().map(|one| one.verdict).collect::<Vec<_>>();
+        assert_eq!(verdicts(true), [Verdict::Well, Verdict::Wrong, Verdict::Wrong]);
+        assert_eq!(verdicts(false), [Verdict::Well, Verdict::Note]);
+        assert!(agent(&alone(), false)[1].says.contains("no service.address is set"));
     }
 
     #[test]

@@ -10,6 +10,9 @@ use super::{bounded::run, finding::Finding};
 const PROGRAM_WITHIN: Duration = Duration::from_secs(4);
 const VERBS: &str = "antiphase-verbs";
 
+const INSTALL: &str = "install the wheel or the package antiphase-gate that your operator built with `make packages`, or set \
+                       ANTIPHASE_GATE_LIBRARY to libantiphase_gate.so";
+
 /// A file beside this program, if it is there.
 fn beside(name: &str) -> Option<OsString> {
     let file = env::current_exe().ok()?.with_file_name(name);
@@ -28,7 +31,6 @@ pub(super) fn library(named: Option<PathBuf>) -> Finding {
     };
     // In a process of its own: loading runs what is in the file, whatever that is.
     let ran = run(Command::new(ourselves).args(["gate", "library"]).arg(&file), PROGRAM_WITHIN);
-    const INSTALL: &str = "install the gate's package (pip install antiphase-gate), or set ANTIPHASE_GATE_LIBRARY to libantiphase_gate.so";
     match ran {
         Ok(ran) if ran.code == Some(0) => judge(&shown, ran.stdout.trim()),
         Ok(ran) if ran.code == Some(1) => {
