@@ -3,7 +3,7 @@
 use std::{
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -12,6 +12,9 @@ use antiphase_tests::checkout;
 use serde_json::Value;
 
 use crate::rig::{SOON, http};
+
+/// How many ports are tried: that one is taken between two steps of ours is rare.
+const PORTS_TRIED: usize = 5;
 
 pub(crate) fn folder() -> PathBuf {
     checkout().join("integrations/prometheus")
@@ -41,6 +44,34 @@ fn rules_and_alerts_pass_their_unit_tests() {
     }
 }
 
+/// A Prometheus on a port that was free; `None` if it ended early.
+fn try_start(folder: &Path) -> Option<(SocketAddr, Child)> {
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let mut child = Command::new("prometheus")
+        .arg(format!("--config.file={}", path("prometheus.yaml")))
+        .arg(format!("--storage.tsdb.path={}", path("data")))
+        .arg(format!("--web.listen-address={address}"))
+        .arg("--log.level=error")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + SOON;
+    // Another program at this port answers nothing that names our configuration.
+    let is_ours = || http(address, "/api/v1/status/flags").is_some_and(|answer| answer.contains(&path("prometheus.yaml")));
+    while !is_ours() || http(address, "/-/ready").is_none_or(|answer| !answer.contains(" 200 ")) {
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        if Instant::now() >= until {
+            let _ = child.kill();
+            panic!("prometheus is not ready");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Some((address, child))
+}
+
 /// A Prometheus that scrapes each second.
 pub(crate) struct Prometheus {
     address: SocketAddr,
@@ -50,37 +81,24 @@ pub(crate) struct Prometheus {
 
 impl Prometheus {
     /// With the rules of the repository, and these targets.
-    pub(crate) fn start(services: &[SocketAddr], agents: &[SocketAddr]) -> Self {
+    pub(crate) fn start(services: &[SocketAddr], agents: &[SocketAddr], nodes: &[SocketAddr]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         let job = |name: &str, targets: &[SocketAddr]| {
             let targets: Vec<String> = targets.iter().map(|target| format!("\"{target}\"")).collect();
             format!("- job_name: {name}\n  static_configs:\n  - targets: [{}]\n", targets.join(", "))
         };
         let rules = ["recording", "alerts"].map(|name| format!("- {}\n", self::folder().join(format!("antiphase-{name}.yaml")).display()));
         let config = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files:\n{}scrape_configs:\n{}{}",
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files:\n{}scrape_configs:\n{}{}{}",
             rules.concat(),
             job("antiphase-topology", services),
-            job("antiphase-agent", agents)
+            job("antiphase-agent", agents),
+            job("node", nodes)
         );
         fs::write(folder.path().join("prometheus.yaml"), config).unwrap();
-        let path = |name: &str| folder.path().join(name).display().to_string();
-        let child = Command::new("prometheus")
-            .arg(format!("--config.file={}", path("prometheus.yaml")))
-            .arg(format!("--storage.tsdb.path={}", path("data")))
-            .arg(format!("--web.listen-address={address}"))
-            .arg("--log.level=error")
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let prometheus = Self { address, child, _folder: folder };
-        let until = Instant::now() + SOON;
-        while http(address, "/-/ready").is_none_or(|answer| !answer.contains(" 200 ")) {
-            assert!(Instant::now() < until, "prometheus is not ready");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        prometheus
+        // It cannot be asked for a free port, so one is chosen that another program may take first.
+        let (address, child) = (0..PORTS_TRIED).find_map(|_| try_start(folder.path())).expect("prometheus ended early on every port");
+        Self { address, child, _folder: folder }
     }
 
     /// The answer of its HTTP interface, which has to be a success.

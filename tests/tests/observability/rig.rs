@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read as _, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::unix::fs::{FileExt as _, symlink},
     path::{Path, PathBuf},
@@ -81,25 +81,24 @@ impl Service {
     /// With these lines in its configuration besides.
     pub(crate) fn start(config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // A port that is free now; the service takes it for TCP and UDP.
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         fs::write(folder.path().join("fabric.yaml"), FABRIC).unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         let config = format!(
-            "listen = \"{address}\"\nstate = \"{}\"\nfabric = \"{}\"\n{config}[log]\nlevel = \"error\"\n",
+            "listen = \"127.0.0.1:0\"\nstate = \"{}\"\nfabric = \"{}\"\n{config}[log]\nlevel = \"error\"\n",
             path("state.redb"),
             path("fabric.yaml")
         );
         fs::write(folder.path().join("config.toml"), config).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "a_service_in_a_process_of_its_own", "--nocapture"]);
-        command.env(CONFIG, folder.path().join("config.toml")).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.spawn().unwrap();
-        let until = Instant::now() + SOON;
-        while TcpStream::connect(address).is_err() {
-            assert!(Instant::now() < until, "the service does not listen at {address}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        command.env(CONFIG, folder.path().join("config.toml")).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It takes a free port itself and says which, among what the test that it is prints.
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address = said.find_map(|line| line.unwrap().split_once("listening on http://")?.1.trim().parse().ok());
+        let address = address.expect("the service ended before it listened");
+        // What it prints later is read, so that it never waits for us.
+        std::thread::spawn(move || said.for_each(drop));
         Self { address, child, _folder: folder }
     }
 
@@ -222,4 +221,24 @@ pub(crate) fn job(pages: &Path, name: &str, sends: Duration, computes: Duration,
             std::thread::sleep(computes);
         }
     });
+}
+
+/// Stands for a node_exporter with `--collector.ethtool`: pauses of two priorities, whose counters grow with each scrape.
+pub(crate) fn node_exporter() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (scrape, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            let mut head = BufReader::new(&stream).lines();
+            // The head ends with an empty line; bytes that nobody read would make the end a reset.
+            while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let names = ["received_prio3", "transmitted_prio3", "received_prio4", "transmitted_prio4"];
+            let line = |name: &str| format!("node_ethtool_{name}_pause{{device=\"ens1\"}} {}\n", 10 * scrape);
+            let text: String = names.map(line).concat();
+            // A scrape that was given up is none.
+            let _ = stream.write_all(format!("HTTP/1.0 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\n\r\n{text}").as_bytes());
+        }
+    });
+    address
 }
