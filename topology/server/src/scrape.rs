@@ -278,7 +278,7 @@ mod tests {
         turns(&registry, &now).unwrap();
         let families = registry.gather();
         let held = families.iter().find(|family| family.name() == "job_turn_held").unwrap();
-        let mut of: Vec<_> = held.get_metric().iter().map(|m| (m.get_label()[0].value().to_owned(), m.get_gauge().value())).collect();
+        let mut of: Vec<_> = held.get_metric().iter().map(|m| (m.get_label()[0].value().to_owned(), m.get_gauge().get_value())).collect();
         of.sort_by(|a, b| a.0.cmp(&b.0));
         let expected = [("Held", 1.0), ("LetGo", 0.0), ("TriedFree", 1.0), ("TriedHeld", 0.0)];
         assert_eq!(of, expected.map(|(state, value)| (state.to_owned(), value)));
