@@ -111,7 +111,12 @@ fn findings(name: &str, dashboard: &Value) -> Vec<String> {
             let mut rest = text(target, "expr");
             while let Some((_, after)) = rest.split_once('$') {
                 let name: String = after.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-                expect(name == "__rate_interval" || variables.contains(&name), format!("{title}: there is no variable ${name}"));
+                // A number is a group of a regular expression, as label_replace has them.
+                let is_group = !name.is_empty() && name.chars().all(|c| c.is_ascii_digit());
+                expect(
+                    is_group || name == "__rate_interval" || variables.contains(&name),
+                    format!("{title}: there is no variable ${name}"),
+                );
                 rest = after;
             }
         }

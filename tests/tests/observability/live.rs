@@ -22,7 +22,8 @@ use crate::{
 /// Metrics of others: of Prometheus itself, and of node_exporter, which reads the pauses that our agent does not.
 const OF_OTHERS: [&str; 2] = ["up", "node_ethtool_"];
 /// Queries that are empty in a run of seconds, and why.
-const EMPTY: [(&str, &str); 2] = [
+const EMPTY: [(&str, &str); 3] = [
+    ("job_period_mismatch_seconds{", "the jobs keep the period that they declare, unless the machine is too busy for it"),
     ("held_over_free", "a group runs free to compare after 224 iterations"),
     ("agent_connected{instance=~\".*\"} == 0", "who is without a session is counted, or 0"),
 ];
