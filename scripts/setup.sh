@@ -62,6 +62,7 @@ if [[ ${1:-} == test ]]; then
     want "python3-venv" "the wheel in a fresh environment of Python" python3 -c "import ensurepip, venv"
     want "python3-torch" "the gate in a real PyTorch job" /usr/bin/python3 -c "import torch"
     want "g++" "the gate's header in C++" g++ --version
+    want "slurmctld slurmd slurm-client munge" "the integration with Slurm, in a cluster of its own" eval "command -v slurmctld && command -v slurmd && command -v sbatch && command -v munged"
     want "libibverbs-dev" "the layouts of the verbs library against its C header" test -e /usr/include/infiniband/verbs.h
 fi
 if [[ ${1:-} == rdma ]]; then

@@ -106,6 +106,7 @@ pub(crate) fn openapi(files: &FileDescriptorSet, requests: &BTreeSet<String>) ->
     paths.insert("/v1alpha1/fabric/map.svg".into(), json!({ "get": map() }));
     paths.insert("/v1alpha1/jobs/iterations.svg".into(), json!({ "get": iterations() }));
     paths.insert("/v1alpha1/history.svg".into(), json!({ "get": history() }));
+    paths.insert("/v1alpha1/fabric/export".into(), json!({ "get": export() }));
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Antiphase topology service", "version": "v1alpha1", "description": DESCRIPTION, "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" } },
@@ -234,6 +235,21 @@ fn iterations() -> Value {
         "x-antiphase-role": "read",
         "parameters": [job, key("fragment", &json!({ "type": "boolean" }), "Without its style, for a page that has it.")],
         "responses": { "200": picture, "204": { "description": "Nothing was measured." }, "default": refused() },
+    })
+}
+
+fn export() -> Value {
+    let text = json!({ "type": "string" });
+    let document = json!({ "description": "The document, with an ETag.", "content": content("text/plain", &text) });
+    let names = ["native", "slurm-yaml", "slurm-conf", "kubernetes-labels", "hyper-node"];
+    let mut format = key("format", &json!({ "type": "string", "enum": names }), "As of `antiphase fabric export`.");
+    format["required"] = true.into();
+    json!({
+        "operationId": "ExportFabric",
+        "summary": "The fabric for another scheduler. What the format cannot say is in headers x-antiphase-note.",
+        "x-antiphase-role": "read",
+        "parameters": [format, key("label_keys", &text, "For kubernetes-labels: topograph, nvidia, or a key with {tier} in it.")],
+        "responses": { "200": document, "304": { "description": "The document is that of If-None-Match." }, "default": refused() },
     })
 }
 

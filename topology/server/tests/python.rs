@@ -74,6 +74,12 @@ fn the_python_client_is_typed() {
     let cache = tempfile::tempdir().unwrap();
     let cache = cache.path().to_str().unwrap();
     run(&["-m", "mypy", "--strict", "--cache-dir", cache, "antiphase", "generate.py", "tests", "../../examples/themis_loop.py"], &[]);
+    // Each of these folders has a package `tests` of its own, so each is checked by itself.
+    for (folder, what) in [("slurm", "antiphase_slurm.py"), ("kubernetes", "antiphase_kubernetes")] {
+        let path = root().join("integrations").join(folder).canonicalize().unwrap();
+        let at = |name: &str| path.join(name).to_str().unwrap().to_owned();
+        run(&["-m", "mypy", "--strict", "--cache-dir", cache, &at(what)], &[("MYPYPATH", path.to_str().unwrap())]);
+    }
 }
 
 /// The worked example of docs/scheduler-author.md: its own auction, ten candidates a round, one commit for the best.

@@ -485,3 +485,44 @@ fn a_job_that_says_too_much_is_refused() {
     let (status, message) = service.refused("POST", "/v1alpha1/commit", &body.to_string());
     assert!(status == 429 && message.contains("bytes of a job's document: ") && message.ends_with("at most 1048576"), "{message}");
 }
+
+#[test]
+fn the_fabric_is_exported_with_a_tag_that_changes_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    let ask = |path: &str, tag: &str| request(service.address, "GET", &format!("/v1alpha1/fabric/export?{path}"), &[tag], b"").unwrap();
+    let field = |head: &str, name: &str| head.lines().find_map(|l| l.strip_prefix(name)).map(str::to_owned);
+    let none = "x-no: tag";
+    let first = ask("format=slurm-conf", none);
+    assert_eq!(first.status, 200, "{}", first.body);
+    // The 24 hosts of the testbed stand below six leaves.
+    assert_eq!(first.body.matches("Nodes=h").count(), 6, "{}", first.body);
+    assert!(field(&first.head, "x-antiphase-note: ").is_some(), "a tree loses capacities and uplinks, and does not say so: {}", first.head);
+    let tag = field(&first.head, "etag: ").unwrap();
+    let known = format!("if-none-match: {tag}");
+    let again = ask("format=slurm-conf", &known);
+    assert_eq!((again.status, again.body.as_str(), field(&again.head, "etag: ")), (304, "", Some(tag.clone())));
+    for (name, part) in [
+        ("native", "schema: antiphase.fabric/v1"),
+        ("slurm-yaml", "switches:"),
+        ("kubernetes-labels", "fabric.topograph.run/tier-0: leaf1"),
+        ("kubernetes-labels&label_keys=example.com/t%7Btier%7D", "example.com/t0: leaf1"),
+        ("hyper-node", "kind: HyperNode"),
+    ] {
+        let other = ask(&format!("format={name}"), &known);
+        assert!(other.status == 200 && other.body.contains(part), "{name}: {} {}", other.status, other.body);
+    }
+    for (query, part) in
+        [("format=xml", "expected native, slurm-yaml"), ("", "format is missing"), ("format=native&label_keys=x", "label keys")]
+    {
+        let refused = ask(query, none);
+        assert!(refused.status == 400 && refused.body.contains(part), "{query}: {}", refused.body);
+    }
+    // Another fabric has another tag.
+    let smaller: String =
+        std::fs::read_to_string(testbed()).unwrap().lines().filter(|line| !line.contains("h24")).map(|line| format!("{line}\n")).collect();
+    let (status, said) = service.ask("PUT", "/v1alpha1/fabric", &smaller);
+    assert_eq!(status, 200, "{said}");
+    let changed = ask("format=slurm-conf", &known);
+    assert!(changed.status == 200 && field(&changed.head, "etag: ") != Some(tag), "{}", changed.head);
+}

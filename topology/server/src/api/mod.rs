@@ -3,6 +3,7 @@
 mod error;
 mod evaluate;
 mod explain;
+mod export;
 mod history;
 mod line;
 mod picture;

@@ -49,7 +49,7 @@ impl Api {
         Ok(json)
     }
 
-    async fn fabric_view(&self) -> Result<FabricView, ApiError> {
+    pub(super) async fn fabric_view(&self) -> Result<FabricView, ApiError> {
         let missing = || ApiError::new(Kind::NotFound, &"no fabric is set").hint("PUT /v1alpha1/fabric");
         self.0.controller.fabric().await?.ok_or_else(missing)
     }

@@ -1,5 +1,6 @@
 //! The routes. Each reads a request, asks [`Api`] and writes the answer.
 
+mod export;
 mod extender;
 mod services;
 mod stream;
@@ -70,6 +71,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/report", post(report))
         .route("/v1alpha1/fabric", put(set_fabric).get(fabric))
         .route("/v1alpha1/fabric/map.svg", get(map))
+        .route("/v1alpha1/fabric/export", get(export::export))
         .route("/v1alpha1/jobs", get(jobs))
         .route("/v1alpha1/jobs/iterations.svg", get(iterations))
         .route("/v1alpha1/links", get(links))

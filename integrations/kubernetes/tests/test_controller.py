@@ -1,0 +1,242 @@
+"""The controller against a real topology service (ANTIPHASE_URL) and a small API server over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest
+from typing import Any, Callable, Optional
+
+from antiphase import Candidate, Client, JobHosts, JobSpec, Model, Retries
+
+from antiphase_kubernetes import gang
+from antiphase_kubernetes.api import Api
+from antiphase_kubernetes.controller import Controller, Settings
+from tests.api_server import ApiServer
+
+URL = os.environ.get("ANTIPHASE_URL", "")
+GPU = "nvidia.com/gpu"
+DEAD = "http://127.0.0.1:1"
+WAIT_S = 30
+
+
+def node(name: str, gpus: int = 1, **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": spec,
+        "status": {"allocatable": {GPU: str(gpus)}, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def pod(name: str, job: str, rank: int, namespace: str = "ml", **annotations: str) -> dict[str, Any]:
+    said = {f"antiphase/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    said["batch.kubernetes.io/job-completion-index"] = str(rank)
+    return {
+        "metadata": {"name": name, "namespace": namespace, "labels": {"antiphase/job": job}, "annotations": said},
+        "spec": {
+            "schedulingGates": [{"name": "antiphase/placed"}, {"name": "example.com/other"}],
+            "containers": [{"name": "train", "resources": {"limits": {GPU: "1"}}}],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+class Choosing(unittest.TestCase):
+    def test_names_sort_as_people_count(self) -> None:
+        self.assertEqual(sorted(["n10", "n2", "n1", "a"], key=gang.natural), ["a", "n1", "n2", "n10"])
+
+    def test_ways_are_choices_of_the_nodes_and_no_two_alike(self) -> None:
+        for nodes, count in ((3, 2), (24, 4), (5, 5), (40, 1), (2, 3)):
+            names = [f"n{n}" for n in range(nodes)]
+            found = gang.ways(names, count, "job")
+            self.assertEqual(found, gang.ways(names, count, "job"))
+            self.assertEqual(len({tuple(way) for way in found}), len(found))
+            self.assertTrue(len(found) <= gang.WAYS and all(len(set(way)) == count and set(way) <= set(names) for way in found))
+            self.assertEqual(bool(found), count <= nodes)
+
+    def test_a_node_has_to_be_ready_tolerated_selected_and_free(self) -> None:
+        taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+        nodes = [node("a"), node("b", unschedulable=True), node("c", taints=[taint]), node("d", gpus=0), node("e"), node("f")]
+        nodes[5]["status"]["conditions"][0]["status"] = "Unknown"
+        busy = pod("busy", "other", 0)
+        busy["spec"]["nodeName"] = "e"
+        mine = pod("mine", "x", 0)
+        self.assertEqual(gang.eligible(mine, nodes, [busy], GPU), ["a"])
+        mine["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+        busy["status"]["phase"] = "Succeeded"
+        self.assertEqual(gang.eligible(mine, nodes, [busy], GPU), ["a", "c", "e"])
+        mine["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "c"}
+        self.assertEqual(gang.eligible(mine, nodes, [busy], GPU), ["c"])
+
+
+@unittest.skipUnless(URL, "ANTIPHASE_URL names no service")
+class Placing(unittest.TestCase):
+    def setUp(self) -> None:
+        self.server = ApiServer()
+        self.addCleanup(self.server.close)
+        self.client = Client(URL)
+        self.said: list[str] = []
+        self.now = 0.0
+        for n in range(1, 25):
+            self.server.put(f"/api/v1/nodes/h{n}", node(f"h{n}"))
+        self.addCleanup(lambda: self.client.release(["none", *self.committed()]))
+
+    def controller(self, url: str = URL) -> Controller:
+        client = Client(url, retries=Retries(attempts=1))
+        return Controller(Api(self.server.url), client, Settings(), self.said.append, lambda: self.now)
+
+    def add(self, made: dict[str, Any]) -> str:
+        about = made["metadata"]
+        path = f"/api/v1/namespaces/{about['namespace']}/pods/{about['name']}"
+        self.server.put(path, made)
+        return path
+
+    def place(self, path: str) -> Optional[str]:
+        """Where a pod is bound; None while it has our gate."""
+        spec = self.server.objects[path]["spec"]
+        names = [gate["name"] for gate in spec["schedulingGates"]]
+        self.assertIn("example.com/other", names, "the gate of somebody else was taken away")
+        return None if "antiphase/placed" in names else spec.get("nodeSelector", {}).get("kubernetes.io/hostname", "anywhere")
+
+    def committed(self) -> dict[str, list[str]]:
+        return {job.id: job.hosts for job in self.client.jobs().jobs}
+
+    def test_a_gang_is_placed_when_it_is_whole_and_away_from_whom_it_would_meet(self) -> None:
+        controller = self.controller()
+        # The testbed: six nodes a leaf. This job holds one node of each leaf and loads all uplinks.
+        running = JobSpec(id="running", model=Model(name="vgg16"), hosts=["h1", "h7", "h13", "h19"])
+        self.client.commit([running])
+        for host in running.hosts:
+            stands = pod(f"running-{host}", "running", 0)
+            stands["spec"] = {**stands["spec"], "schedulingGates": [{"name": "example.com/other"}], "nodeName": host}
+            self.add(stands)
+        first = self.add(pod("a-0", "a", 0, profile="vgg16", size="2"))
+        controller.look()
+        self.assertEqual(self.place(first), None)
+        second = self.add(pod("a-1", "a", 1, profile="vgg16", size="2"))
+        controller.look()
+        places = [self.place(first), self.place(second)]
+        self.assertEqual(self.committed()["a"], places)
+        self.assertFalse(set(running.hosts) & set(places))
+        message = self.server.objects[first]["metadata"]["annotations"]["antiphase/message"]
+        self.assertTrue(message.startswith(f"committed on {','.join(map(str, places))}: best of 10 places, predicted "), message)
+        # A pair on the leaves of others, whose uplinks the running job loads, is worse or as bad.
+        spec = JobSpec(id="again", model=Model(name="vgg16"))
+        self.client.release(["a"])
+        pairs = {"taken": [str(place) for place in places], "across": ["h2", "h8"]}
+        ways = [Candidate(id=name, placements=[JobHosts(job="again", hosts=hosts)]) for name, hosts in pairs.items()]
+        ranked = self.client.evaluate([spec], ways, objective="time", predict=True).ranked
+        self.assertEqual(ranked[0].id, "taken", ranked)
+        self.client.commit([JobSpec(id="a", model=Model(name="vgg16"), hosts=pairs["taken"])])
+        # A second look changes nothing.
+        before = len(self.server.events)
+        controller.look()
+        self.assertEqual(len(self.server.events), before)
+
+    def test_a_job_is_renewed_while_it_runs_and_released_at_its_end(self) -> None:
+        paths = [self.add(pod(f"b-{n}", "b", n, profile="vgg16")) for n in range(2)]
+        controller = self.controller()
+        controller.look()
+        lease = self.client.jobs(["b"]).jobs[0].lease_expires_ns
+        self.now += 250
+        controller.look()
+        self.assertGreater(self.client.jobs(["b"]).jobs[0].lease_expires_ns, lease)
+        # Another controller, after a restart of the first, renews it too.
+        lease = self.client.jobs(["b"]).jobs[0].lease_expires_ns
+        later = self.controller()
+        later.look()
+        self.assertGreater(self.client.jobs(["b"]).jobs[0].lease_expires_ns, lease)
+        self.server.delete(paths[0])
+        later.look()
+        self.assertIn("b", self.committed())
+        done = self.server.objects[paths[1]]
+        self.server.put(paths[1], {**done, "status": {"phase": "Succeeded"}})
+        later.look()
+        self.assertEqual(self.committed(), {})
+
+    def test_a_pod_that_comes_back_joins_those_that_stand(self) -> None:
+        paths = [self.add(pod(f"c-{n}", "c", n, profile="vgg16", size="3")) for n in range(3)]
+        controller = self.controller()
+        controller.look()
+        stood = [self.place(path) for path in paths]
+        self.server.delete(paths[1])
+        controller.look()
+        again = self.add(pod("c-1b", "c", 1, profile="vgg16", size="3"))
+        controller.look()
+        self.assertEqual(self.committed()["c"], [stood[0], self.place(again), stood[2]])
+        self.assertNotIn(self.place(again), (None, stood[0], stood[2]))
+
+    def test_a_profile_comes_from_a_config_map(self) -> None:
+        def of(name: str, data: dict[str, str]) -> Optional[str]:
+            self.server.put(f"/api/v1/namespaces/ml/configmaps/{name}", {"metadata": {"name": name}, "data": data})
+            paths = [self.add(pod(f"{name}-{n}", name, n, profile_configmap=name)) for n in range(2)]
+            self.controller().look()
+            return self.place(paths[0])
+
+        self.assertNotIn(of("model", {"model.json": json.dumps({"name": "vgg16", "batch": 1700})}), (None, "anywhere"))
+        self.assertIn("model", self.committed())
+        self.assertEqual(of("misspelt", {"model.json": json.dumps({"name": "vgg16", "bach": 1700})}), "anywhere")
+        self.assertEqual(of("unknown", {"model.json": json.dumps({"name": "no-such-model"})}), "anywhere")
+        self.assertEqual(of("empty", {}), "anywhere")
+        self.assertEqual(set(self.committed()), {"model"})
+        missing = self.add(pod("gone-0", "gone", 0, profile_configmap="nowhere"))
+        self.controller().look()
+        self.assertEqual(self.place(missing), "anywhere")
+
+    def test_nobody_waits_for_ever(self) -> None:
+        alone = self.add(pod("d-0", "d", 0, profile="vgg16", size="2"))
+        controller = self.controller()
+        controller.look()
+        self.now += 599
+        controller.look()
+        self.assertEqual(self.place(alone), None)
+        self.now += 2
+        controller.look()
+        self.assertEqual(self.place(alone), "anywhere")
+        # A service that does not answer costs half a minute.
+        away = self.controller(DEAD)
+        path = self.add(pod("e-0", "e", 0, profile="vgg16"))
+        away.look()
+        self.now += 29
+        away.look()
+        self.assertEqual(self.place(path), None)
+        self.now += 2
+        away.look()
+        self.assertEqual(self.place(path), "anywhere")
+        self.assertIn("runs as it comes", self.server.objects[path]["metadata"]["annotations"]["antiphase/message"])
+
+    def test_one_name_in_two_namespaces_is_no_gang(self) -> None:
+        paths = [self.add(pod("f-0", "f", 0, profile="vgg16")), self.add(pod("f-0", "f", 0, "other", profile="vgg16"))]
+        self.controller().look()
+        self.assertEqual([self.place(path) for path in paths], ["anywhere", "anywhere"])
+        self.assertEqual(self.committed(), {})
+
+    def test_the_program_follows_what_happens(self) -> None:
+        command = [sys.executable, "-m", "antiphase_kubernetes", "--api", self.server.url, "--server", URL]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
+            try:
+                paths = [self.add(pod(f"g-{n}", "g", n, profile="vgg16", size="2")) for n in range(2)]
+                self.until(lambda: None not in [self.place(path) for path in paths])
+                for path in paths:
+                    self.server.delete(path)
+                self.until(lambda: self.committed() == {})
+            finally:
+                program.terminate()
+            assert program.stdout is not None
+            said = program.stdout.read()
+        self.assertIn("ml/g: committed on ", said)
+        self.assertIn("released g", said)
+        self.assertNotIn("Traceback", said)
+
+    def until(self, done: Callable[[], bool]) -> None:
+        end = time.monotonic() + WAIT_S
+        while not done():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()
