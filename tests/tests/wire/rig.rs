@@ -130,7 +130,7 @@ pub(crate) fn authority() -> tempfile::TempDir {
 
 pub(crate) fn tls(dir: &Path) -> Tls {
     let service = pki::service_paths(dir);
-    Tls::load(TlsFiles { certificate: service.certificate, key: service.key, client_ca: pki::authority_path(dir) }).unwrap()
+    Tls::load(TlsFiles { certificate: service.certificate, key: service.key, client_ca: pki::authority_path(dir), revoked: None }).unwrap()
 }
 
 /// Issues the certificate of an agent, over an old one if there is one.

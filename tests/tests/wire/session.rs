@@ -152,7 +152,7 @@ async fn an_agent_whose_authority_is_gone_says_what_to_do_and_comes_back_with_a_
     let client_ca = dir.path().join("clients.pem");
     fs::copy(pki::authority_path(dir.path()), &client_ca).unwrap();
     let pki::Issued { certificate, key } = pki::service_paths(dir.path());
-    let service = Service::start(Tls::load(TlsFiles { certificate, key, client_ca: client_ca.clone() }).unwrap()).await;
+    let service = Service::start(Tls::load(TlsFiles { certificate, key, client_ca: client_ca.clone(), revoked: None }).unwrap()).await;
     let credentials = issue(dir.path(), "node-1");
     let Credentials::Files { certificate, key, .. } = credentials.clone() else { unreachable!() };
     let mut agent = Agent::start(service.address, "node-1", credentials);

@@ -3,6 +3,7 @@
 //! Every key is in the example `antiphase-topology.toml` beside this crate, with its default; a test keeps it so.
 
 mod extender;
+mod proxy;
 mod scheduler;
 
 use std::{
@@ -16,6 +17,7 @@ use tracing::level_filters::LevelFilter;
 use units::{Nanos, OneLine};
 
 pub use extender::ExtenderConfig;
+pub use proxy::ProxyConfig;
 pub use scheduler::{PolicyName, SchedulerConfig};
 
 use crate::{
@@ -60,6 +62,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// The verbs for schedulers of Kubernetes.
     pub extender: ExtenderConfig,
+    /// A reverse proxy whose users are told by name.
+    pub proxy: Option<ProxyConfig>,
     /// The scheduler; without it nobody can submit jobs.
     pub scheduler: Option<SchedulerConfig>,
     /// Lines on standard error.
@@ -239,6 +243,7 @@ impl Default for Config {
             agents: AgentsConfig::default(),
             limits: LimitsConfig::default(),
             extender: ExtenderConfig::default(),
+            proxy: None,
             scheduler: None,
             log: LogConfig::default(),
         }
@@ -410,6 +415,9 @@ impl Config {
             range("scheduler.start_s", scheduler.start_s, 1, scheduler::SECONDS_MAX)?;
             range("scheduler.stop_s", scheduler.stop_s, 1, scheduler::SECONDS_MAX)?;
         }
+        if let Some(problem) = self.proxy.as_ref().and_then(ProxyConfig::problem) {
+            return Err(ConfigError(problem));
+        }
         // The text is parsed here only to refuse it early; `run` parses it again when it starts the controller.
         self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
         if self.state.as_os_str().is_empty() {
@@ -468,10 +476,10 @@ mod tests {
         assert_eq!(Config::parse(example).unwrap(), Config::default());
         let set: String = example.lines().map(|l| l.strip_prefix("#:").unwrap_or(l).to_owned() + "\n").collect();
         let parsed = Config::parse(&set).unwrap();
-        assert!(parsed.fabric.is_some() && parsed.tls.is_some());
+        assert!(parsed.fabric.is_some() && parsed.tls.is_some() && parsed.proxy.is_some());
         assert_eq!(parsed.control, Some(Control::default()), "what a new cluster begins with");
         assert_eq!(parsed.scheduler, Some(SchedulerConfig::of(PolicyName::Themis)));
-        assert_eq!(Config { fabric: None, tls: None, control: None, scheduler: None, ..parsed }, Config::default());
+        assert_eq!(Config { fabric: None, tls: None, control: None, proxy: None, scheduler: None, ..parsed }, Config::default());
         let keys =
             ["listen", "state", "fabric", "ecmp", "control", "objective", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];

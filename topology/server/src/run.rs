@@ -17,6 +17,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
+    time::MissedTickBehavior,
 };
 use units::Nanos;
 
@@ -41,6 +42,9 @@ use crate::{
 
 /// How long requests that compute may outlive the rest before the process ends without them.
 const COMPUTE_GRACE: Duration = Duration::from_secs(1);
+
+/// How often certificates are looked at, to be read again when they have changed: reading four small files costs nothing beside it.
+const CERTIFICATES_EVERY: Duration = Duration::from_secs(5);
 
 /// Ports tried when a free one is asked for.
 const PORTS_TRIED: u32 = 16;
@@ -338,7 +342,7 @@ fn secured(tls: Arc<Tls>) -> Acceptor {
             let until = async move {
                 tokio::select! {
                     () = tokio::time::sleep_until(identity.expires()) => "its certificate expired",
-                    () = authorities.changed() => "the client authorities changed",
+                    () = authorities.changed() => "the client authorities changed, or what they revoked",
                 }
             };
             Ok(Accepted { stream: Box::new(stream) as Box<dyn Stream>, caller, subject, until: Box::pin(until) })
@@ -443,6 +447,15 @@ struct Reload {
 }
 
 impl Reload {
+    /// Reads certificates again that are others than before; bad ones change nothing.
+    fn certificates(&self) {
+        match self.tls.follow() {
+            Ok(false) => {}
+            Ok(true) => tracing::info!("certificates reloaded: their files changed"),
+            Err(error) => tracing::error!(error = %one_line(&error), "the certificates that changed were not taken"),
+        }
+    }
+
     /// Reads, checks and then swaps; a bad file changes nothing.
     fn again(&self, latest: &watch::Sender<Arc<Config>>) {
         let new = match Config::load(self.file.as_deref(), &env, &self.overrides) {
@@ -515,8 +528,12 @@ impl Signals {
             let (latest, reload) = (Arc::clone(&latest), Arc::clone(&reload));
             tokio::task::spawn_blocking(move || reload.again(&latest))
         };
+        let mut look = tokio::time::interval(CERTIFICATES_EVERY);
+        // After a file system that did not answer one look is enough.
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (mut reading, mut once_more) = (None, false);
         loop {
+            let idle = reading.is_none();
             let read = async {
                 match &mut reading {
                     // A task that panicked has told why.
@@ -532,6 +549,10 @@ impl Signals {
                     // The files may have been read before they were changed again, so they are read once more.
                     Some(_) => once_more = true,
                 },
+                _ = look.tick(), if idle => {
+                    let reload = Arc::clone(&reload);
+                    reading = Some(tokio::task::spawn_blocking(move || reload.certificates()));
+                }
                 () = read => reading = std::mem::take(&mut once_more).then(&begin),
             }
         }

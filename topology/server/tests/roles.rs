@@ -386,3 +386,66 @@ async fn a_connection_lives_no_longer_than_its_certificate_and_its_authority() {
     assert!(is_cut(&mut long).await, "it outlived its authority");
     service.wait_for_log("the client authorities changed");
 }
+
+/// A service whose configuration names a list of revoked certificates, and whose files change while it runs, without a signal.
+#[tokio::test]
+async fn certificates_are_renewed_and_revoked_without_a_signal() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki_folder = folder.path().join("pki");
+    pki::init(&pki_folder, &["localhost".into()], false).unwrap();
+    let (files, config) = (pki::service_paths(&pki_folder), folder.path().join("a.toml"));
+    let named = [&files.certificate, &files.key, &pki::authority_path(&pki_folder), &pki::revoked_path(&pki_folder)];
+    let keys = ["certificate", "key", "client_ca", "revoked"];
+    let tls: String = keys.iter().zip(named).map(|(key, path)| format!("{key} = {path:?}\n")).collect();
+    std::fs::write(&config, format!("[tls]\n{tls}")).unwrap();
+    let service = Service::with(program().arg("--config").arg(&config).arg("--state").arg(folder.path().join("s.redb")));
+    let life = std::time::Duration::from_secs(3_600);
+    let mut stolen = events(&pki_folder, service.address, "stolen", life).await;
+    let mut kept = events(&pki_folder, service.address, "kept", life).await;
+    let shown = |stream: &TlsStream<tokio::net::TcpStream>| stream.get_ref().1.peer_certificates().unwrap()[0].to_vec();
+    let first = shown(&kept);
+
+    // A certificate of the service that was half written changes nothing; the whole one is taken, and connections stay.
+    let whole = std::fs::read(&files.certificate).unwrap();
+    std::fs::write(&files.certificate, &whole[..100]).unwrap();
+    service.wait_for_log("the certificates that changed were not taken");
+    assert_eq!(shown(&events(&pki_folder, service.address, "between", life).await), first);
+    std::fs::write(&files.certificate, &whole).unwrap();
+    pki::renew(&pki_folder, "server", life).unwrap();
+    let until = std::time::Instant::now() + WAIT;
+    while shown(&events(&pki_folder, service.address, "later", life).await) == first {
+        assert!(std::time::Instant::now() < until, "the new certificate was not taken:\n{}", service.log());
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    service.wait_for_log("certificates reloaded: their files changed");
+    assert!(tokio::time::timeout(std::time::Duration::from_millis(300), kept.read_to_end(&mut Vec::new())).await.is_err());
+
+    // Who is revoked is cut, and comes in no more; who renewed a certificate comes in with the new one.
+    let paths = pki::paths(&pki_folder, "stolen");
+    let thief = [std::fs::read(&paths.certificate).unwrap(), std::fs::read(&paths.key).unwrap()];
+    pki::revoke(&pki_folder, &paths.certificate).unwrap();
+    assert!(is_cut(&mut stolen).await, "it outlived its revocation");
+    service.wait_for_log("the client authorities changed, or what they revoked");
+    let renewed = pki::renew(&pki_folder, "stolen", life).unwrap();
+    let status = |certificate: &[u8], key: &[u8]| {
+        let at = folder.path().join("who.pem");
+        std::fs::write(&at, [certificate, b"\n", key].concat()).unwrap();
+        let output = std::process::Command::new("curl")
+            .args(["--silent", "--max-time", "30", "--output", "/dev/null", "--write-out", "%{http_code}", "--resolve"])
+            .arg(format!("localhost:{}:127.0.0.1", service.address.port()))
+            .arg("--cacert")
+            .arg(pki::authority_path(&pki_folder))
+            .arg("--cert")
+            .arg(&at)
+            .arg(format!("https://localhost:{}/v1alpha1/plan", service.address.port()))
+            .output();
+        output.map(|output| String::from_utf8(output.stdout).unwrap())
+    };
+    let Ok(refused) = status(&thief[0], &thief[1]) else {
+        println!("skipped: curl cannot be run, so a refused certificate was not tried");
+        return;
+    };
+    assert_eq!(refused, "000");
+    let now = status(&std::fs::read(&renewed.certificate).unwrap(), &std::fs::read(&renewed.key).unwrap()).unwrap();
+    assert_eq!(now, "200");
+}

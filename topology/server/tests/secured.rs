@@ -24,7 +24,10 @@ fn secured(folder: &Path) -> Service {
         pki::issue(&pki_folder, &Client { role, name: role.word().into(), hosts, lifetime: CLIENT_LIFETIME }, false).unwrap();
     }
     let (service, ca, config) = (pki::service_paths(&pki_folder), pki::authority_path(&pki_folder), folder.join("a.toml"));
-    fs::write(&config, format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", service.certificate, service.key)).unwrap();
+    let tls = format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", service.certificate, service.key);
+    pki::issue(&pki_folder, &Client { role: Role::Admin, name: "page-proxy".into(), hosts: Vec::new(), lifetime: CLIENT_LIFETIME }, false)
+        .unwrap();
+    fs::write(&config, tls + "[proxy]\ncertificate = \"page-proxy\"\n").unwrap();
     Service::with(program().arg("--config").arg(&config).arg("--state").arg(folder.join("s.redb")).arg("--fabric").arg(testbed()))
 }
 
@@ -118,4 +121,33 @@ fn the_page_needs_the_role_that_reads_need_and_each_role_its_calls() {
         assert!(head.contains(line), "{line}: {page}");
     }
     assert!(page.contains("<!doctype html>") || page.contains("<!DOCTYPE html>"), "{page}");
+}
+
+#[test]
+fn only_the_configured_proxy_names_its_users() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = secured(folder.path());
+    let (user, bare) = (["--header", "x-forwarded-user: alice@example.com"], [] as [&str; 0]);
+    let twice = [user, ["--header", "x-forwarded-user: mallory"]].concat();
+    let commit = |who: &str, more: &[&str], job: &str, host: &str| {
+        let body = serde_json::json!({ "jobs": [support::job(job, &[host, "h5"])] }).to_string();
+        let arguments = [more, &["--header", "content-type: application/json", "--data", &body]].concat();
+        curl(&service, folder.path(), Some(who), &arguments, "/v1alpha1/commit").map(|output| answer(&output))
+    };
+    let Some((status, text)) = commit("page-proxy", &user, "a", "h1") else { return };
+    assert_eq!(status, 200, "{text}");
+    // The header of somebody else says nothing, and a proxy that names nobody, or two, is refused.
+    assert_eq!(commit("admin", &user, "b", "h2").unwrap().0, 200);
+    for (more, why) in
+        [(&bare[..], "no header x-forwarded-user"), (&twice, "stands there twice"), (&["--header", "x-forwarded-user;"], "1 to 254")]
+    {
+        let (status, text) = commit("page-proxy", more, "c", "h3").unwrap();
+        assert!(status == 403 && text.contains(why), "{text}");
+    }
+    let get = |path: &str, more: &[&str]| answer(&curl(&service, folder.path(), Some("page-proxy"), more, path).unwrap());
+    assert_eq!((get("/healthz", &bare).0, get("/", &bare).0, get("/", &user).0), (200, 403, 200));
+    let (_, text) = get("/v1alpha1/audit", &user);
+    let body: serde_json::Value = serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap();
+    let by: Vec<&str> = body["entries"].as_array().unwrap().iter().filter_map(|entry| entry["by"].as_str()).collect();
+    assert_eq!(by, ["the configuration", "alice@example.com by page-proxy (admin)", "admin (admin)"]);
 }

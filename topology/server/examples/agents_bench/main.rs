@@ -96,7 +96,7 @@ async fn start(count: usize, as_what: &str) -> Running {
         pki::issue(dir.path(), &client, false).unwrap();
     }
     let service = pki::service_paths(dir.path());
-    let files = TlsFiles { certificate: service.certificate, key: service.key, client_ca: pki::authority_path(dir.path()) };
+    let files = TlsFiles { certificate: service.certificate, key: service.key, client_ca: pki::authority_path(dir.path()), revoked: None };
     let (tls, settings) = (Arc::new(Tls::load(files).unwrap()), Settings::default());
     let endpoint = quic::endpoint((Ipv4Addr::LOCALHOST, 0).into(), &tls, &settings).unwrap();
     let address = endpoint.local_addr().unwrap();

@@ -252,7 +252,7 @@ struct Marked {
 }
 
 /// What anybody may ask at any time, so that who watches the service is told whatever others do.
-const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/grpc.health.v1.Health/Check"];
+pub(super) const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/grpc.health.v1.Health/Check"];
 
 /// The place of a request.
 #[derive(Debug)]

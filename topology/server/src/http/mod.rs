@@ -4,6 +4,7 @@ mod answer;
 mod connection;
 pub(crate) mod load;
 mod origin;
+mod proxied;
 mod query;
 mod room;
 mod routes;

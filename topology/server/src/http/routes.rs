@@ -24,7 +24,7 @@ use proto::{
 use super::{
     answer::{Document, Picture, Rest, Text, changes, is_grpc, message, text},
     load::{self, Held, Loads},
-    origin,
+    origin, proxied,
     query::Query,
 };
 use crate::{
@@ -99,7 +99,16 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .with_state(shared.clone())
         .merge(rpcs)
         .merge(services::routes(&shared))
+        .layer(middleware::from_fn_with_state(shared.clone(), named))
         .layer(middleware::from_fn_with_state(shared, in_time))
+}
+
+/// Changes are told of the user whom the configured proxy names.
+async fn named(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+    match proxied::name_user(shared.api.config().proxy.as_ref(), &mut request) {
+        Ok(()) => next.run(request).await,
+        Err(response) => response,
+    }
 }
 
 /// Ends requests that take too long. Streams are over for this once they have begun.

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::PathBuf, time::Duration};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 
-use super::{CLIENT_LIFETIME, Client, DAY, PkiError, authority_path, init, issue, show};
+use super::{CLIENT_LIFETIME, Client, DAY, PkiError, authority_path, init, issue, renew, revoke, show};
 use crate::tls::Role;
 
 /// Certificates for trials.
@@ -15,6 +15,10 @@ pub enum Command {
     Init(Init),
     /// Issue a certificate to an agent or a person
     Issue(Issue),
+    /// Put a new certificate in the place of one that ends soon, for the same holder
+    Renew(Renew),
+    /// Refuse a certificate from now on: write it into the list that `tls.revoked` names
+    Revoke(Revoke),
     /// Say what is in a certificate
     Show(Show),
 }
@@ -56,6 +60,30 @@ pub struct Issue {
     pub force: bool,
 }
 
+/// Arguments of `renew`.
+#[derive(Clone, Debug, Args)]
+pub struct Renew {
+    /// Folder of the authority
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Name of the holder; `server` is the service
+    #[arg(long)]
+    pub name: String,
+    /// How long a client's is good
+    #[arg(long, value_name = "DAYS", default_value_t = CLIENT_LIFETIME.as_secs() / DAY.as_secs(), value_parser = clap::value_parser!(u64).range(1..=1825))]
+    pub days: u64,
+}
+
+/// Arguments of `revoke`.
+#[derive(Clone, Debug, Args)]
+pub struct Revoke {
+    /// Folder of the authority
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    /// The certificate as PEM
+    pub file: PathBuf,
+}
+
 /// Arguments of `show`.
 #[derive(Clone, Debug, Args)]
 pub struct Show {
@@ -86,6 +114,11 @@ impl Command {
                 let issued = issue(dir, &client, *force)?;
                 Ok(format!("certificate  {}\nkey          {}\n", issued.certificate.display(), issued.key.display()))
             }
+            Self::Renew(Renew { dir, name, days }) => {
+                let renewed = renew(dir, name, Duration::from_secs(days * DAY.as_secs()))?;
+                Ok(format!("certificate  {}\nkey          {}\n", renewed.certificate.display(), renewed.key.display()))
+            }
+            Self::Revoke(Revoke { dir, file }) => Ok(format!("revoked  {}\nlist     {}\n", file.display(), revoke(dir, file)?.display())),
             Self::Show(Show { file }) => {
                 let shown = show(file)?;
                 let mut text = format!("subject  {}\nissuer   {}\n", shown.subject, shown.issuer);

@@ -33,6 +33,11 @@ pub(super) fn write(target: &Issued, certificate: &str, key: &str, force: bool) 
     write_one(&target.certificate, certificate, CERTIFICATE_MODE, force)
 }
 
+/// A list that is for everybody, in the place of the old one.
+pub(super) fn write_list(path: &Path, text: &str) -> Result<(), PkiError> {
+    write_one(path, text, CERTIFICATE_MODE, true)
+}
+
 pub(super) fn read(path: &Path) -> Result<String, PkiError> {
     fs::read_to_string(path).map_err(at(path))
 }

@@ -4,6 +4,7 @@
 
 mod command;
 mod files;
+mod renewal;
 
 use std::{
     net::IpAddr,
@@ -19,14 +20,15 @@ use x509_parser::{extensions::GeneralName, prelude::FromDer, prelude::X509Certif
 
 use crate::tls::Role;
 
-pub use command::{Command, Init, Issue, Show};
+pub use command::{Command, Init, Issue, Renew, Revoke, Show};
+pub use renewal::{renew, revoke, revoked_path};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The authority outlives several certificates of the service: replacing it touches every node.
 pub const AUTHORITY_LIFETIME: Duration = Duration::from_secs(5 * 365 * 24 * 60 * 60);
 /// One planned renewal a year.
 pub const SERVICE_LIFETIME: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// There is no revocation list, so a stolen key of a client is good for at most this long.
+/// A stolen key of a client that nobody knows of, and so nobody revokes, is good for at most this long.
 pub const CLIENT_LIFETIME: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 /// Certificates begin this much before they are made: nodes whose clocks are behind must not refuse them.
 pub const CLOCK_ALLOWANCE: Duration = Duration::from_secs(60 * 60);
@@ -166,6 +168,7 @@ pub fn init(dir: &Path, hosts: &[String], force: bool) -> Result<Issued, PkiErro
     // The authority is written first: a certificate of the service whose authority is lost could never be trusted.
     files::write(&authority, &certificate.pem(), &key.serialize_pem(), force)?;
     files::write(&service, &service_certificate.pem(), &service_key.serialize_pem(), force)?;
+    renewal::begin(dir)?;
     Ok(service)
 }
 

@@ -30,14 +30,14 @@ fn init_issue_and_show_fit_together() {
     run(&["init", "--dir", at, "--host", "topology.cluster", "--host", "10.1.2.3"]).unwrap();
     run(&["issue", "--dir", at, "--role", "agent", "--name", "node-7", "--host", "node-7", "--host", "node-7.cluster"]).unwrap();
     run(&["issue", "--dir", at, "--role", "admin", "--name", "ops", "--days", "2"]).unwrap();
-    let expected = ["ca.key", "ca.pem", "node-7.key", "node-7.pem", "ops.key", "ops.pem", "server.key", "server.pem"];
+    let expected = ["ca.key", "ca.pem", "node-7.key", "node-7.pem", "ops.key", "ops.pem", "revoked.pem", "server.key", "server.pem"];
     let mode = |name: &str| if name.ends_with(".key") { 0o600 } else { 0o644 };
     assert_eq!(files(&dir), expected.map(|name| (name.to_owned(), mode(name))));
     assert_eq!(fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
 
     let service = service_paths(&dir);
     assert_eq!(show(&service.certificate).unwrap().names, ["topology.cluster", "10.1.2.3"]);
-    Tls::load(TlsFiles { certificate: service.certificate, key: service.key, client_ca: authority_path(&dir) }).unwrap();
+    Tls::load(TlsFiles { certificate: service.certificate, key: service.key, client_ca: authority_path(&dir), revoked: None }).unwrap();
 
     let pem = fs::read(dir.join("node-7.pem")).unwrap();
     let who = Identity::from_certificate(&CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
@@ -63,7 +63,7 @@ fn nothing_is_overwritten_without_force() {
     fs::remove_file(temp.path().join("ca.key")).unwrap();
     fs::remove_file(temp.path().join("ca.pem")).unwrap();
     assert!(matches!(run(&["init", "--dir", at]), Err(PkiError::Exists { .. })));
-    assert_eq!(files(temp.path()).len(), 2);
+    assert_eq!(files(temp.path()).len(), 3);
     run(&["init", "--dir", at, "--force"]).unwrap();
     assert_ne!(fs::read(authority_path(temp.path())).unwrap(), before);
     let issue = ["issue", "--dir", at, "--role", "read", "--name", "grafana"];
@@ -88,7 +88,56 @@ fn names_that_would_leave_the_folder_or_lie_are_refused() {
     assert!(issue("agent", "a", &[]).unwrap_err().contains("--host"));
     assert!(issue("agent", "a", &["*.cluster"]).unwrap_err().contains("*.cluster"));
     assert!(issue("admin", "a", &["node-1"]).unwrap_err().contains("only an agent"));
-    assert_eq!(files(temp.path()).len(), 4);
+    assert_eq!(files(temp.path()).len(), 5);
     let missing = run(&["issue", "--dir", temp.path().join("nowhere").to_str().unwrap(), "--role", "read", "--name", "x"]).unwrap_err();
     assert!(missing.to_string().contains("ca.key"), "{missing}");
+}
+
+#[test]
+fn a_revoked_certificate_is_refused_and_others_are_not() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let at = dir.to_str().unwrap();
+    run(&["init", "--dir", at]).unwrap();
+    for (role, name) in [("agent", "h1"), ("read", "a"), ("read", "b")] {
+        let host: &[&str] = if role == "agent" { &["--host", "h1"] } else { &[] };
+        run(&[&["issue", "--dir", at, "--role", role, "--name", name], host].concat()).unwrap();
+    }
+    let service = service_paths(dir);
+    let (certificate, key) = (service.certificate.clone(), service.key);
+    let tls = Tls::load(TlsFiles { certificate, key, client_ca: authority_path(dir), revoked: Some(revoked_path(dir)) }).unwrap();
+    let file = |name: &str| paths(dir, name).certificate;
+    let of = |name: &str| CertificateDer::from_pem_slice(&fs::read(file(name)).unwrap()).unwrap();
+    let old = of("a");
+    let verified = |names: [&str; 3]| names.map(|name| tls.verify(&[of(name)]).is_ok());
+    assert_eq!(verified(["h1", "a", "b"]), [true; 3]);
+    assert!(!tls.follow().unwrap());
+    // One after the other: the second list has both.
+    for name in ["h1", "a", "a"] {
+        run(&["revoke", "--dir", at, file(name).to_str().unwrap()]).unwrap();
+    }
+    assert!(tls.follow().unwrap() && !tls.follow().unwrap());
+    assert_eq!(verified(["h1", "a", "b"]), [false, false, true]);
+    let why = tls.verify(&[of("h1")]).unwrap_err();
+    assert!(why.to_string().contains("Revoked"), "{why}");
+    // A new certificate of the same holder is another one; what it may do is the same.
+    run(&["renew", "--dir", at, "--name", "h1"]).unwrap();
+    run(&["renew", "--dir", at, "--name", "a"]).unwrap();
+    assert_eq!(verified(["h1", "a", "b"]), [true; 3]);
+    assert!(tls.verify(&[old]).is_err());
+    assert_eq!(Identity::from_certificate(&of("h1")).unwrap().speaks_for("h1"), Some("h1"));
+    // A list of which somebody left nothing, or of another authority, is not taken for one that revokes nobody.
+    fs::write(revoked_path(dir), "").unwrap();
+    let empty = tls.follow().unwrap_err().to_string();
+    assert!(empty.ends_with("revoked.pem: no list of revoked certificates in it"), "{empty}");
+    assert!(!tls.follow().unwrap(), "the same content was tried twice");
+    assert!(run(&["revoke", "--dir", at, service.certificate.to_str().unwrap()]).is_err(), "an empty list was continued");
+    let other = dir.join("other");
+    run(&["init", "--dir", other.to_str().unwrap()]).unwrap();
+    let foreign = run(&["revoke", "--dir", other.to_str().unwrap(), file("b").to_str().unwrap()]);
+    // Both authorities have the same name, so only the list's key would tell: revoking a stranger's number harms nobody of ours.
+    assert!(foreign.is_ok());
+    for name in ["ca", "nobody", "../x"] {
+        assert!(run(&["renew", "--dir", at, "--name", name]).is_err(), "{name}");
+    }
 }

@@ -78,6 +78,8 @@ pub struct Subject {
     pub told: Arc<str>,
     /// By whom limits are shared; `None` where callers cannot be told apart.
     pub who: Option<Who>,
+    /// The common name of the certificate, if there is one.
+    pub name: Option<Arc<str>>,
 }
 
 /// Longest common name that is told whole.
@@ -87,13 +89,13 @@ impl Subject {
     /// Somebody on this machine, of a service without certificates.
     #[must_use]
     pub fn local() -> Self {
-        Self { told: "this machine".into(), who: None }
+        Self { told: "this machine".into(), who: None, name: None }
     }
 
     /// The service itself, for what its configuration says.
     #[must_use]
     pub fn configuration() -> Self {
-        Self { told: "the configuration".into(), who: None }
+        Self { told: "the configuration".into(), who: None, name: None }
     }
 }
 
@@ -176,7 +178,8 @@ impl Identity {
     #[must_use]
     pub fn told(&self) -> Subject {
         let name: String = self.subject.chars().take(SUBJECT_CHARS_MAX).collect();
-        Subject { told: format!("{} ({})", OneLine(&name), self.role).into(), who: Some(self.digest) }
+        let told = format!("{} ({})", OneLine(&name), self.role).into();
+        Subject { told, who: Some(self.digest), name: Some(self.subject.as_str().into()) }
     }
 
     /// The end of the certificate on our own clock. Past ones are now.

@@ -9,7 +9,7 @@ use std::{
     fs,
     net::IpAddr,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use quinn::crypto::rustls::QuicServerConfig;
@@ -18,7 +18,7 @@ use rustls::{
     crypto::{CryptoProvider, ring},
     server::{NoServerSessionStorage, WebPkiClientVerifier, danger::ClientCertVerifier},
 };
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime, pem::PemObject};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -44,6 +44,18 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The authorities whose client certificates are accepted.
     pub client_ca: PathBuf,
+    /// Lists of certificates that those authorities have revoked (RFC 5280, section 5).
+    #[serde(default)]
+    pub revoked: Option<PathBuf>,
+}
+
+impl TlsFiles {
+    /// Digest of all that stands in the files. A file that cannot be read counts as empty: a reload says what is wrong with it.
+    fn digest(&self) -> [u8; 32] {
+        let all = [Some(&self.certificate), Some(&self.key), Some(&self.client_ca), self.revoked.as_ref()];
+        let one = |path: &PathBuf| Sha256::digest(read(path).unwrap_or_default());
+        all.into_iter().flatten().fold(Sha256::new(), |digest, path| digest.chain_update(one(path))).finalize().into()
+    }
 }
 
 /// Why TLS cannot be set up.
@@ -118,8 +130,10 @@ pub struct Tls {
     files: Option<TlsFiles>,
     configs: RwLock<Configs>,
     reloads: watch::Sender<u64>,
-    /// The file of the client authorities, as last read.
+    /// The files of the client authorities and of what they revoked, as last read.
     authorities: watch::Sender<Vec<u8>>,
+    /// What the files held when they were last read, whether or not it could be taken.
+    tried: Mutex<[u8; 32]>,
     reset_key: [u8; 32],
 }
 
@@ -135,10 +149,11 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]: names the file.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
+        let tried = Mutex::new(files.digest());
         let configs = from_files(&files)?;
-        let authorities = watch::Sender::new(read(&files.client_ca)?);
+        let authorities = watch::Sender::new(trusted(&files)?);
         let reset_key = reset_key(&read(&files.key)?);
-        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities, reset_key })
+        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities, tried, reset_key })
     }
 
     /// A self-signed certificate that lives as long as this process, for loopback only: clients need no certificate.
@@ -154,7 +169,7 @@ impl Tls {
         // Everybody on this machine may do everything anyway, so there is no secret.
         let reset_key = reset_key(b"");
         let (reloads, authorities) = (watch::Sender::new(0), watch::Sender::default());
-        Ok(Self { files: None, configs: RwLock::new(configs), reloads, authorities, reset_key })
+        Ok(Self { files: None, configs: RwLock::new(configs), reloads, authorities, tried: Mutex::default(), reset_key })
     }
 
     /// Reads the files again. Connections that are open stay as they are, unless the client authorities are others now
@@ -164,9 +179,10 @@ impl Tls {
     /// [`TlsError`]: the configurations stay as they were.
     pub fn reload(&self) -> Result<(), TlsError> {
         let Some(files) = &self.files else { return Ok(()) };
+        *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = files.digest();
         let configs = from_files(files)?;
         // Everything is read and built before anything is swapped: a broken file leaves the old configuration in force.
-        let authorities = read(&files.client_ca)?;
+        let authorities = trusted(files)?;
         *self.configs.write().unwrap_or_else(PoisonError::into_inner) = configs;
         // The configuration is in place before anybody is told: whoever hears of the change and looks finds the new one.
         self.reloads.send_modify(|count| *count += 1);
@@ -177,6 +193,18 @@ impl Tls {
             changed
         });
         Ok(())
+    }
+
+    /// Reads the files again if they hold something else than when they were last read, as [`Tls::reload`]; says whether they did.
+    ///
+    /// # Errors
+    /// [`TlsError`], once for each content that cannot be taken; of a certificate and a key that are being replaced the second is soon there.
+    pub fn follow(&self) -> Result<bool, TlsError> {
+        let Some(files) = &self.files else { return Ok(false) };
+        if *self.tried.lock().unwrap_or_else(PoisonError::into_inner) == files.digest() {
+            return Ok(false);
+        }
+        self.reload().map(|()| true)
     }
 
     /// For one TCP connection; take a new one for each, so that a reload is seen.
@@ -246,6 +274,26 @@ pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
+/// The authorities of clients, and what they revoked.
+type Trust = (RootCertStore, Vec<CertificateRevocationListDer<'static>>);
+
+/// What decides who is trusted, as it stands in the files.
+fn trusted(files: &TlsFiles) -> Result<Vec<u8>, TlsError> {
+    let mut bytes = read(&files.client_ca)?;
+    if let Some(revoked) = &files.revoked {
+        bytes.append(&mut read(revoked)?);
+    }
+    Ok(bytes)
+}
+
+fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let content = |what: String| TlsError::Content { path: path.to_owned(), what };
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&read(path)?).collect();
+    let found = found.map_err(|error| content(format!("not PEM: {error}")))?;
+    // An empty file would revoke nobody, which whoever emptied it by mistake would not notice.
+    if found.is_empty() { Err(content("no list of revoked certificates in it".into())) } else { Ok(found) }
+}
+
 /// The one provider of cryptography; named, because rustls panics when it has to guess between two.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
@@ -263,14 +311,17 @@ fn from_files(files: &TlsFiles) -> Result<Configs, TlsError> {
             .add(authority)
             .map_err(|error| TlsError::Content { path: files.client_ca.clone(), what: format!("not an authority: {error}") })?;
     }
-    build(chain, &key, Some(roots))
+    let lists = files.revoked.as_deref().map_or_else(|| Ok(Vec::new()), revocations)?;
+    build(chain, &key, Some((roots, lists)))
         .map_err(|error| TlsError::Setup { at: format!("{} with {}", files.certificate.display(), files.key.display()), what: error })
 }
 
-fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, roots: Option<RootCertStore>) -> Result<Configs, String> {
-    let verifier = match roots {
-        Some(roots) => {
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(|error| error.to_string())?
+fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, trust: Option<Trust>) -> Result<Configs, String> {
+    let verifier = match trust {
+        Some((roots, lists)) => {
+            let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).with_crls(lists);
+            // An authority without a list has revoked nobody: while one authority replaces another, both stand beside each other.
+            builder.allow_unknown_revocation_status().build().map_err(|error| error.to_string())?
         }
         // Without authorities nobody is asked for a certificate; the configuration then allows loopback only.
         None => WebPkiClientVerifier::no_client_auth(),

@@ -56,7 +56,13 @@ impl Pki {
 
     pub(crate) fn tls(&self) -> Tls {
         let service = pki::service_paths(self.dir());
-        Tls::load(TlsFiles { certificate: service.certificate, key: service.key, client_ca: pki::authority_path(self.dir()) }).unwrap()
+        Tls::load(TlsFiles {
+            certificate: service.certificate,
+            key: service.key,
+            client_ca: pki::authority_path(self.dir()),
+            revoked: None,
+        })
+        .unwrap()
     }
 }
 
