@@ -44,7 +44,7 @@ use crate::{
 const COMPUTE_GRACE: Duration = Duration::from_secs(1);
 
 /// How often certificates are looked at, to be read again when they have changed: reading four small files costs nothing beside it.
-const CERTIFICATES_EVERY: Duration = Duration::from_secs(5);
+const CERTIFICATES_EVERY: Duration = Duration::from_secs(1);
 
 /// Ports tried when a free one is asked for.
 const PORTS_TRIED: u32 = 16;
