@@ -112,6 +112,7 @@ fn a_job_under_torchrun_is_gated_on_its_first_rank() {
     assert!(output.status.success(), "{}\n{text}", output.status);
     assert!(text.contains("rank 0: 20 iterations, the gate says held (on-time)"), "{text}");
     assert!(text.contains("rank 1: 20 iterations, the gate says went (not-leader)"), "{text}");
-    let counters = reader.read().unwrap().tracker.counters();
+    let report = reader.read().unwrap();
+    let counters = report.tracker.counters();
     assert!(counters.iterations >= 20 && counters.holds >= 20 && counters.fail_opens() == 0, "{counters:?}");
 }
