@@ -4,10 +4,12 @@
 As PrologSlurmctld and EpilogSlurmctld (slurm.conf) it commits and releases the one job of its environment.
 `antiphase_slurm.py reconcile CLUSTER`, once a minute, mends what these two could not do while the service was away.
 
-Whatever happens, a job starts: the program ends with 0 within `wait_s`, and says in the log what it could not do.
+Whatever happens, a job starts: as a script of Slurm (SLURM_SCRIPT_CONTEXT is set) the program ends with 0 within `wait_s`, and says
+in the log what it could not do.
 docs/slurm.md has the rest.
 """
 
+# The client of the service is imported where it is needed: without it, a job that does not ask for us must start as silently as ever.
 from __future__ import annotations
 
 import configparser
@@ -22,9 +24,10 @@ import uuid
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Iterator, Mapping, Optional
+from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Optional
 
-from antiphase import AntiphaseError, Client, JobSpec, Model, Retries
+if TYPE_CHECKING:
+    from antiphase import Client, JobSpec
 
 CONFIG = "/etc/antiphase/slurm.ini"
 """The configuration, unless ANTIPHASE_SLURM_CONFIG names another one."""
@@ -73,18 +76,34 @@ class Settings:
 
     def client(self) -> Client:
         """A client that asks twice at most, within the wait."""
+        from antiphase import Client, Retries
+
         ours = {"authority": self.authority, "certificate": self.certificate, "key": self.key}
         return Client(self.server, timeout_s=self.wait_s, retries=Retries(attempts=2), **ours)
 
     def say(self, line: str, wrong: bool = False) -> None:
-        """Writes a line to the log: the system's, or a file."""
-        line = " ".join(line.split())
-        if self.log is None:
+        """Writes a line to the log: a file, or the system's. Never raises: what cannot be written goes to the next of file, system and stderr."""
+        # Surrogates come from bytes of a comment that are no UTF-8.
+        line = " ".join(line.replace("\0", " ").split()).encode("utf-8", "backslashreplace").decode("utf-8")
+        try:
+            if self.log is not None:
+                try:
+                    with open(self.log, "a", encoding="utf-8") as file:
+                        file.write(line + "\n")
+                    return
+                except Exception as error:
+                    line = f"{line} (log = {self.log}: {error})"
             syslog.openlog("antiphase-slurm", syslog.LOG_PID, syslog.LOG_DAEMON)
             syslog.syslog(syslog.LOG_WARNING if wrong else syslog.LOG_INFO, line)
-        else:
-            with open(self.log, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+        except Exception:
+            _to_stderr(line)
+
+
+def _to_stderr(line: str) -> None:
+    try:
+        print(f"antiphase_slurm.py: {line}", file=sys.stderr, flush=True)
+    except Exception:
+        pass  # Nobody reads it, and that is no reason to hold a job up.
 
 
 def hosts(text: str) -> list[str]:
@@ -128,6 +147,8 @@ def spec(name: str, comment: str, nodes: str, profiles: str) -> Optional[JobSpec
     said = re.findall(r"(?:^|[\s,;])antiphase=([^\s,;]*)", comment)
     if not said:
         return None
+    from antiphase import JobSpec, Model
+
     profile, *options = said[0].split(":")
     if len(said) > 1 or not _NAME.fullmatch(profile):
         raise Wrong(f"comment {comment!r:.100}: expected one antiphase=PROFILE[:KEY=VALUE...]")
@@ -170,24 +191,40 @@ def release(settings: Settings, name: str, comment: str) -> None:
 
 def from_environment(settings: Settings, environment: Mapping[str, str]) -> None:
     """What slurmctld's two scripts do (slurm.conf(5), PrologSlurmctld)."""
+    context = environment["SLURM_SCRIPT_CONTEXT"]
+    if context not in ("prolog_slurmctld", "epilog_slurmctld"):
+        raise Wrong("nothing to do here; this is for PrologSlurmctld and EpilogSlurmctld of slurm.conf")
     name = job_name(environment["SLURM_CLUSTER_NAME"], environment["SLURM_JOB_ID"])
     comment = environment.get("SLURM_JOB_COMMENT", "")
-    if environment["SLURM_SCRIPT_CONTEXT"] == "prolog_slurmctld":
+    if context == "prolog_slurmctld":
         commit(settings, name, comment, environment["SLURM_JOB_NODELIST"])
     else:
         release(settings, name, comment)
 
 
-def reconcile(settings: Settings, cluster: str) -> None:
+def of_cluster(cluster: str, names: Iterable[str]) -> set[str]:
+    """Those names that are jobs of the cluster. Of two clusters `a` and `a-b`, the name of a job of the second begins as one of the first does."""
+    return {name for name in names if re.fullmatch(re.escape(job_name(cluster, "")) + "[0-9]+", name)}
+
+
+def squeue(mark: str, environment: Mapping[str, str]) -> str:
+    """All jobs of this cluster, also those of hidden partitions, whatever the user's environment asks squeue for."""
+    # SQUEUE_* filter and format (squeue(1)); SLURM_CLUSTERS asks other clusters.
+    plain = {key: value for key, value in environment.items() if not key.startswith("SQUEUE_") and key != "SLURM_CLUSTERS"}
+    command = ["squeue", "--all", "--local", "--noheader", "--array", f"--format={mark} %A %T %N %k"]
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=SQUEUE_S, check=True, env=plain).stdout
+
+
+def reconcile(settings: Settings, cluster: str, environment: Mapping[str, str]) -> None:
     """Commits what runs and is not committed, and releases what is committed and does not run."""
+    from antiphase import AntiphaseError
+
     # In this order: a job that comes in between runs and is not listed, and is committed a second time, which changes nothing.
-    listed = {job.id for job in settings.client().jobs(fields="jobs.id").jobs if job.id.startswith(job_name(cluster, ""))}
+    listed = of_cluster(cluster, (job.id for job in settings.client().jobs(fields="jobs.id").jobs))
     # A comment may hold anything, also what looks like the line of another job: nobody can guess what begins ours.
     mark = uuid.uuid4().hex
-    command = ["squeue", "--noheader", "--array", f"--format={mark} %A %T %N %k"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=SQUEUE_S, check=True)
     alive = set()
-    for line in said.stdout.split(mark)[1:]:
+    for line in squeue(mark, environment).split(mark)[1:]:
         job, state, nodes, comment = (line.strip().split(" ", 3) + ["", "", ""])[:4]
         name = job_name(cluster, job)
         if state not in ("PENDING", "COMPLETING"):
@@ -203,21 +240,18 @@ def reconcile(settings: Settings, cluster: str) -> None:
         settings.say(f"released, as they do not run any more: {' '.join(ended)}")
 
 
-def main(arguments: list[str], environment: Mapping[str, str]) -> int:
-    """The program. A script of slurmctld always ends with 0: anything else would requeue the job."""
-    told = environment.get("SLURM_SCRIPT_CONTEXT", "")
-    if not (told in ("prolog_slurmctld", "epilog_slurmctld") or (len(arguments) == 2 and arguments[0] == "reconcile")):
-        print("antiphase_slurm.py: PrologSlurmctld and EpilogSlurmctld of slurm.conf run it, or: reconcile CLUSTER", file=sys.stderr)
-        return 2
-    what = f"job {environment.get('SLURM_JOB_ID')}: {told}" if told else "reconcile"
+def work(arguments: list[str], environment: Mapping[str, str]) -> bool:
+    """Does what is asked, in the time that there is; the answer says whether it was done. What was not is in the log."""
+    script = "SLURM_SCRIPT_CONTEXT" in environment
+    what = f"job {environment.get('SLURM_JOB_ID')}: {environment['SLURM_SCRIPT_CONTEXT']}" if script else "reconcile"
     settings, failed = Settings(), [f"{what}: no answer in time"]
 
-    def work() -> None:
+    def one() -> None:
         try:
-            if told:
-                from_environment(settings, environment)
+            if arguments:
+                reconcile(settings, arguments[1], environment)
             else:
-                reconcile(settings, arguments[1])
+                from_environment(settings, environment)
             failed.clear()
         except Exception as error:  # a bug of ours must not keep a job from starting either
             failed[:] = [f"{what}: {type(error).__name__}: {error}"]
@@ -225,15 +259,30 @@ def main(arguments: list[str], environment: Mapping[str, str]) -> int:
     try:
         settings = Settings.read(environment.get("ANTIPHASE_SLURM_CONFIG", CONFIG))
         # A thread, because a look-up of the host's name takes as long as it likes, and cannot be ended.
-        worker = threading.Thread(target=work, daemon=True)
+        worker = threading.Thread(target=one, daemon=True)
         worker.start()
-        worker.join(settings.wait_s if told else None)
-        for line in list(failed):
-            settings.say(f"{line}; jobs go on" if told else line, wrong=True)
+        worker.join(settings.wait_s if script else None)
     except Exception as error:
-        settings.say(f"{what}: {type(error).__name__}: {error}; jobs go on", wrong=True)
-    # Not `exit`, which would wait for the thread.
-    os._exit(1 if failed and not told else 0)
+        failed[:] = [f"{what}: {type(error).__name__}: {error}"]
+    said = list(failed)
+    for line in said:
+        settings.say(f"{line}; jobs go on" if script else line, wrong=True)
+    return not said
+
+
+def main(arguments: list[str], environment: Mapping[str, str]) -> int:
+    """The program. A script of Slurm always ends with 0: anything else requeues the job, or drains the node."""
+    script = "SLURM_SCRIPT_CONTEXT" in environment
+    asked = len(arguments) == 2 and arguments[0] == "reconcile"
+    if not asked and (arguments or not script):
+        _to_stderr("PrologSlurmctld and EpilogSlurmctld of slurm.conf run it, or: reconcile CLUSTER")
+        return 0 if script else 2
+    done = False
+    try:
+        done = work(arguments, environment)
+    finally:
+        # Not `exit`, which would wait for the thread, nor an error of ours, whatever it is.
+        os._exit(0 if script or done else 1)
 
 
 if __name__ == "__main__":

@@ -68,10 +68,30 @@ class Comments(unittest.TestCase):
                 self.assertNotIn("\n", str(raised.exception))
 
 
-class Program(unittest.TestCase):
-    def run_as(self, context: str, ini: str) -> tuple[int, float, str]:
+class Reconciling(unittest.TestCase):
+    def test_jobs_of_another_cluster_are_not_ours(self) -> None:
+        names = ["slurm-a-7", "slurm-a-b-7", "slurm-a-7-x", "slurm-a-", "slurm-ab-7", "a-7", "slurm-a-7\n", "slurm-axb-1"]
+        self.assertEqual(slurm.of_cluster("a", names), {"slurm-a-7"})
+        self.assertEqual(slurm.of_cluster("a-b", names), {"slurm-a-b-7"})
+        self.assertEqual(slurm.of_cluster("a.b", names), set())
+
+    def test_squeue_tells_all_jobs_whatever_the_environment_asks_for(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "slurm.ini").write_text(f"[antiphase]\nlog = {folder}/log\n{ini}")
+            # What squeue(1) would have heard; the real one runs in topology/server/tests/slurm.rs.
+            (Path(folder) / "squeue").write_text('#!/bin/sh\necho "$@" "conf=$SLURM_CONF"; env | grep -E "^(SQUEUE_|SLURM_CLUSTERS)"; true\n')
+            (Path(folder) / "squeue").chmod(0o755)
+            path = f"{folder}:{os.environ['PATH']}"
+            asked = {"PATH": path, "SLURM_CONF": "/c", "SQUEUE_STATES": "PENDING", "SQUEUE_USERS": "me", "SLURM_CLUSTERS": "other"}
+            before, os.environ["PATH"] = os.environ["PATH"], path
+            self.addCleanup(os.environ.__setitem__, "PATH", before)
+            said = slurm.squeue("mark", asked)
+        self.assertEqual(said, "--all --local --noheader --array --format=mark %A %T %N %k conf=/c\n")
+
+
+class Program(unittest.TestCase):
+    def run_as(self, context: str, ini: str, comment: str = "antiphase=vgg16", python: tuple[str, ...] = ()) -> tuple[int, float, str]:
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "slurm.ini").write_text(f"[antiphase]\n{ini}" if "log =" in ini else f"[antiphase]\nlog = {folder}/log\n{ini}")
             environment = {
                 **os.environ,
                 "ANTIPHASE_SLURM_CONFIG": f"{folder}/slurm.ini",
@@ -79,13 +99,39 @@ class Program(unittest.TestCase):
                 "SLURM_CLUSTER_NAME": "c",
                 "SLURM_JOB_ID": "7",
                 "SLURM_JOB_NODELIST": "h[1-2]",
-                "SLURM_JOB_COMMENT": "antiphase=vgg16",
+                "SLURM_JOB_COMMENT": comment,
             }
             began = time.monotonic()
-            status = subprocess.run([sys.executable, str(SCRIPT)], env=environment, timeout=60).returncode
+            status = subprocess.run([sys.executable, *python, str(SCRIPT)], env=environment, timeout=60).returncode
             took = time.monotonic() - began
             log = Path(folder) / "log"
             return status, took, log.read_text() if log.exists() else ""
+
+    def test_a_log_that_cannot_be_written_holds_no_job_up(self) -> None:
+        self.assertEqual(self.run_as("prolog_slurmctld", "log = /nonexistent/folder/log\nserver = nowhere\n")[::2], (0, ""))
+        # Bytes that are no UTF-8 can be written, and so can the end of a text.
+        status, _, log = self.run_as("prolog_slurmctld", "", comment=os.fsdecode(b"antiphase=\xff\n"))
+        self.assertEqual((status, log.count("\n")), (0, 1))
+
+    def test_without_the_client_jobs_start_and_only_those_that_asked_are_in_the_log(self) -> None:
+        # Isolated, and without site-packages.
+        alone = ("-I", "-S")
+        self.assertEqual(self.run_as("prolog_slurmctld", "", "for a paper", alone)[::2], (0, ""))
+        status, _, log = self.run_as("epilog_slurmctld", "", python=alone)
+        self.assertEqual(status, 0)
+        self.assertIn("ModuleNotFoundError: No module named 'antiphase'", log)
+
+    def test_any_script_of_slurm_ends_with_0(self) -> None:
+        for context in ("prolog_slurmd", ""):
+            status, _, log = self.run_as(context, "")
+            self.assertEqual(status, 0)
+            self.assertIn("nothing to do here", log)
+        # An error that is none of the usual ones, and one that the log has as well.
+        code = f"import sys; sys.path.insert(0, {str(SCRIPT.parent)!r}); import antiphase_slurm as s\n"
+        code += "def work(*_): raise SystemExit(7)\ns.work = work\ns.main([], {'SLURM_SCRIPT_CONTEXT': 'prolog_slurmctld'})"
+        self.assertEqual(subprocess.run([sys.executable, "-c", code], timeout=60).returncode, 0)
+        environment = {key: value for key, value in os.environ.items() if key != "SLURM_SCRIPT_CONTEXT"}
+        self.assertEqual(subprocess.run([sys.executable, str(SCRIPT)], env=environment, stderr=subprocess.DEVNULL, timeout=60).returncode, 2)
 
     def test_a_service_that_never_answers_holds_no_job_up(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
