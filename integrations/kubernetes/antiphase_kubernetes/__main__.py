@@ -51,6 +51,8 @@ def main() -> None:
                 break
         except ApiError as error:
             print(f"the API of Kubernetes: {error}", flush=True)
+        except Exception as error:  # Gangs wait for us: a bug in one look must not be the last one.
+            print(f"{type(error).__name__}: {error}", flush=True)
         time.sleep(PAUSE_S)
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar
 
 Object = dict[str, Any]
 """An object as the API writes it."""
 
+T = TypeVar("T")
+
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its authority and its token (Kubernetes: Accessing the API from a Pod)."""
 ANSWER_BYTES_MAX = 256 << 20
-"""Largest answer that is read: 20,000 pods of usual size take 100 MiB."""
-PAGE = 500
-"""Objects of one answer; kubectl asks for as many."""
+"""Largest answer that is read: a page of objects that are as large as etcd takes them (1.5 MiB) is smaller."""
+PAGE = 100
+"""Objects of one answer. A page is in memory whole, and a pod can have hundreds of KiB of annotations."""
 ATTEMPT_S = 30.0
 """How long one request may take."""
 
@@ -31,6 +35,27 @@ class ApiError(Exception):
         super().__init__(message)
         self.status = status
         """Of HTTP; 0: no answer."""
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Whatever can go wrong in a request or its answer becomes an [`ApiError`], so that nothing of the network ends the program."""
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        try:
+            with error:
+                text = " ".join(error.read(2_000).decode("utf-8", "replace").split())
+        except (OSError, ValueError, http.client.HTTPException) as unread:
+            text = str(unread)
+        raise ApiError(error.code, f"{what}: {error.code}: {text:.300}") from None
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+        raise ApiError(0, f"{what}: {type(error).__name__}: {error}") from None
+
+
+def path_of(*parts: str) -> str:
+    """A path below `/api/v1`, with each part quoted."""
+    return "/".join(["/api/v1", *(urllib.parse.quote(part, safe="") for part in parts)])
 
 
 @dataclass(frozen=True)
@@ -58,34 +83,31 @@ class Api:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path + query, data, headers, method=method)
         context = ssl.create_default_context(cafile=self.authority) if self.url.startswith("https:") else None
-        try:
-            return urllib.request.urlopen(request, timeout=wait_s, context=context)
-        except urllib.error.HTTPError as error:
-            with error:
-                text = " ".join(error.read(2_000).decode("utf-8", "replace").split())
-            raise ApiError(error.code, f"{method} {path}: {error.code}: {text:.300}") from None
-        except OSError as error:
-            raise ApiError(0, f"{method} {path}: {error}") from None
+        return urllib.request.urlopen(request, timeout=wait_s, context=context)
 
     def _json(self, method: str, path: str, keys: Mapping[str, str], body: Optional[Object] = None) -> Object:
-        with self._open(method, path, keys, body, ATTEMPT_S) as answer:
-            text = answer.read(ANSWER_BYTES_MAX + 1)
-        if len(text) > ANSWER_BYTES_MAX:
-            raise ApiError(0, f"{method} {path}: more than {ANSWER_BYTES_MAX} bytes")
-        value: Object = json.loads(text)
-        return value
+        what = f"{method} {path}"
+        with _told(what):
+            with self._open(method, path, keys, body, ATTEMPT_S) as answer:
+                text = answer.read(ANSWER_BYTES_MAX + 1)
+            if len(text) > ANSWER_BYTES_MAX:
+                raise ApiError(0, f"{what}: more than {ANSWER_BYTES_MAX} bytes")
+            value = json.loads(text)
+            if not isinstance(value, dict):
+                raise ApiError(0, f"{what}: {value!r:.100} is no object")
+            return value
 
     def get(self, path: str) -> Object:
         """One object."""
         return self._json("GET", path, {})
 
-    def list(self, path: str, **selectors: str) -> tuple[list[Object], str]:
-        """All objects, page by page, and the resource version from which they can be watched."""
-        out: list[Object] = []
+    def list(self, path: str, keep: Callable[[Object], Optional[T]], **selectors: str) -> tuple[list[T], str]:
+        """What `keep` keeps of all objects, page by page, and the resource version from which they can be watched."""
+        out: list[T] = []
         keys = {**selectors, "limit": str(PAGE)}
         while True:
             page = self._json("GET", path, keys)
-            out += page.get("items") or []
+            out += [kept for kept in map(keep, page.get("items") or []) if kept is not None]
             metadata = page.get("metadata") or {}
             if not metadata.get("continue"):
                 return out, metadata.get("resourceVersion", "")
@@ -94,15 +116,12 @@ class Api:
     def watch(self, path: str, version: str, seconds: int, **selectors: str) -> Iterator[Object]:
         """What happens after that version, for so many seconds at most. Ends as well where the API ends it, such as with 410."""
         keys = {**selectors, "watch": "1", "resourceVersion": version, "timeoutSeconds": str(seconds)}
-        try:
-            with self._open("GET", path, keys, None, seconds + ATTEMPT_S) as stream:
-                for line in stream:
-                    event: Object = json.loads(line)
-                    if event.get("type") == "ERROR":
-                        return
-                    yield event
-        except (OSError, ValueError) as error:
-            raise ApiError(0, f"watch {path}: {error}") from None
+        with _told(f"watch {path}"), self._open("GET", path, keys, None, seconds + ATTEMPT_S) as stream:
+            for line in stream:
+                event = json.loads(line)
+                if not isinstance(event, dict) or event.get("type") == "ERROR":
+                    return
+                yield event
 
     def patch(self, path: str, change: Object) -> Object:
         """Changes an object by a merge patch (RFC 7386)."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass, field, fields
 from typing import Any, Callable, Optional
 
-from antiphase import AntiphaseError, Candidate, Client, Conflict, InvalidRequest, JobHosts, JobSpec, Model, Precondition
+from antiphase import AntiphaseError, Candidate, Client, Conflict, InvalidRequest, JobHosts, JobSpec, Model, NotFound, Precondition
+from antiphase.messages import Job
 
-from .api import Api, ApiError, Object
-from .gang import GATE, HOSTNAME, JOB, MESSAGE, Gang, annotation, eligible, gates, quantity, ways
+from .api import Api, ApiError, Object, path_of
+from .gang import GATE, HOSTNAME, JOB, MESSAGE, Gang, Node, annotation, asks, eligible, gates, quantity, slim, takes, ways
 
 PROFILE = "antiphase/profile"
 """The annotation that names a model of the zoo, or holds a profile document."""
@@ -21,10 +23,12 @@ GPUS = "antiphase/gpus"
 HOLD = "antiphase/hold"
 """The annotation with the job's `hold`."""
 FIELDS = "ranked.id,ranked.outcome,ranked.reason,ranked.time_by_turns,plan_version"
-COMMITTED = "committed"
-"""How the message of a pod begins whose job is in the plan."""
 MESSAGE_CHARS_MAX = 500
 """Longest message that is written into a pod."""
+
+
+_SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+"""A name that a ConfigMap can have (RFC 1123; Kubernetes: Object Names and IDs)."""
 
 
 class Wrong(Exception):
@@ -49,7 +53,11 @@ class Settings:
 
 @dataclass
 class Controller:
-    """The controller. What it remembers between looks is only for how long it has waited: all else is asked anew."""
+    """The controller.
+
+    Between looks it remembers for how long gangs have waited, and which jobs are its own. What pods say of the latter is not believed:
+    whoever may make a pod could have the jobs of others released. After a restart the service is asked.
+    """
 
     api: Api
     client: Client
@@ -59,7 +67,11 @@ class Controller:
     _waits: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     """Since when each gang waits: for nodes or pods, and for the service."""
     _renewed: dict[str, float] = field(default_factory=dict)
-    """When each job was last committed."""
+    """When each job of ours was last committed, by its name in the plan."""
+    _others: set[str] = field(default_factory=set)
+    """Gangs that run and are not ours, so that the service is asked once for each."""
+    _room: Optional[tuple[list[Node], dict[str, int]]] = None
+    """Nodes, and the devices that pods have on each, as of this look."""
 
     @property
     def waits(self) -> bool:
@@ -68,36 +80,42 @@ class Controller:
 
     def look(self) -> str:
         """One look at everything. The answer is the version of pods from which to watch."""
-        pods, version = self.api.list("/api/v1/pods", labelSelector=JOB)
-        gangs = Gang.of(pods)
-        namespaces: dict[str, set[str]] = {}
-        for namespace, job in gangs:
-            namespaces.setdefault(job, set()).add(namespace)
+        pods, version = self.api.list("/api/v1/pods", slim, labelSelector=JOB)
+        gangs, self._room = Gang.of(pods), None
         for key, gang in gangs.items():
             try:
-                self._gang(gang, sorted(namespaces[gang.job]))
+                self._gang(gang)
             except ApiError as error:
                 # 409: somebody changed a pod, and the next look sees it.
-                self.say(f"{gang.namespace}/{gang.job}: {error}")
+                self.say(f"{gang.name}: {error}")
+            except Exception as error:
+                # What one gang says must stop neither the others nor, if we cannot read it, itself.
+                self._fail_open(gang, f"{type(error).__name__}: {error}")
             if not gang.gated:
                 self._waits.pop(key, None)
         self._waits = {key: since for key, since in self._waits.items() if key in gangs}
-        self._release({gang.job for gang in gangs.values() if gang.pods})
+        alive = {gang.name for gang in gangs.values() if gang.pods}
+        self._others &= alive
+        self._release(alive)
         return version
+
+    def _fail_open(self, gang: Gang, error: str) -> None:
+        try:
+            self._open(gang, f"runs as it comes: {error}")
+        except Exception as again:
+            self.say(f"{gang.name}: {type(again).__name__}: {again}")
 
     @property
     def _lease_ms(self) -> int:
         return int(self.settings.lease_s * 1_000)
 
-    def _gang(self, gang: Gang, namespaces: list[str]) -> None:
+    def _gang(self, gang: Gang) -> None:
         if not gang.gated:
             self._renew(gang)
             return
         now = self.clock()
         waiting, asking = self._waits.setdefault((gang.namespace, gang.job), (now, now))
-        if len(namespaces) > 1:
-            self._open(gang, f"runs as it comes: pods of {', '.join(namespaces)} all say that they are job {gang.job!r}")
-        elif now - waiting > self.settings.place_s:
+        if now - waiting > self.settings.place_s:
             self._open(gang, f"runs as it comes: {len(gang.pods)} of {gang.size} pods, and no nodes for them in {self.settings.place_s:.0f} s")
         elif len(gang.pods) >= gang.size:
             try:
@@ -110,25 +128,26 @@ class Controller:
                 if now - asking > self.settings.open_s or isinstance(error, Precondition):
                     self._open(gang, f"runs as it comes: {error}")
                 else:
-                    self.say(f"{gang.namespace}/{gang.job}: {error}")
+                    self.say(f"{gang.name}: {error}")
                 return
             self._waits[(gang.namespace, gang.job)] = (waiting, now)
 
     def _place(self, gang: Gang) -> None:
-        nodes, _ = self.api.list("/api/v1/nodes", **({"labelSelector": self.settings.nodes} if self.settings.nodes else {}))
-        bound, _ = self.api.list("/api/v1/pods", fieldSelector="status.phase!=Succeeded,status.phase!=Failed")
         places = gang.places()
+        if not self._ours(gang, places):
+            return
+        nodes, used = self._look_around()
         # All pods of a gang are alike, and each stands on a node of its own.
-        free = [node for node in eligible(gang.gated[0], nodes, bound, self.settings.resource) if node not in places]
-        found = ways(free, places.count(None), gang.job)
+        free = [node for node in eligible(gang.gated[0], nodes, used, self.settings.resource) if node not in places]
+        found = ways(free, places.count(None), gang.name)
         if not found:
-            self.say(f"{gang.namespace}/{gang.job}: {len(gang.gated)} pods wait, and could stand on {len(free)} nodes")
+            self.say(f"{gang.name}: {len(gang.gated)} pods wait, and could stand on {len(free)} nodes")
             return
         whole = [_filled(places, way) for way in found]
         spec = self._spec(gang)
         answer = self.client.evaluate(
             [spec([])],
-            [Candidate(id=str(n), placements=[JobHosts(job=gang.job, hosts=way)]) for n, way in enumerate(whole)],
+            [Candidate(id=str(n), placements=[JobHosts(job=gang.name, hosts=way)]) for n, way in enumerate(whole)],
             objective="time",
             predict=True,
             fields=FIELDS,
@@ -138,27 +157,62 @@ class Controller:
             raise Wrong(best.reason)
         chosen = whole[int(best.id)]
         self.client.commit([spec(chosen)], if_plan_version=answer.plan_version, lease_ms=self._lease_ms, fields="plan_version")
-        self._renewed[gang.job] = self.clock()
+        self._renewed[gang.name] = self.clock()
         time_s = f", predicted {best.time_by_turns:.3f} times alone" if best.time_by_turns is not None else ""
-        message = f"{COMMITTED} on {','.join(chosen)}: best of {len(whole)} places{time_s}"
-        self.say(f"{gang.namespace}/{gang.job}: {message}")
+        message = f"committed on {','.join(chosen)}: best of {len(whole)} places{time_s}"
+        self.say(f"{gang.name}: {message}")
         for pod, node, before in zip(gang.pods, chosen, places):
             if before is None:
                 self._let(pod, message, node)
+                used[node] = used.get(node, 0) + asks(pod, self.settings.resource)
+
+    def _look_around(self) -> tuple[list[Node], dict[str, int]]:
+        """The nodes and what of them is used, asked for once in a look. Pods are counted page by page, and not kept."""
+        if self._room is None:
+            resource, labels = self.settings.resource, {"labelSelector": self.settings.nodes} if self.settings.nodes else {}
+            nodes, _ = self.api.list("/api/v1/nodes", lambda node: Node.of(node, resource), **labels)
+            living = "status.phase!=Succeeded,status.phase!=Failed"
+            taken, _ = self.api.list("/api/v1/pods", lambda pod: takes(pod, resource), fieldSelector=living)
+            used: dict[str, int] = {}
+            for node, count in taken:
+                used[node] = used.get(node, 0) + count
+            self._room = nodes, used
+        return self._room
+
+    def _planned(self, name: str) -> Optional[Job]:
+        """The job of that name in the plan."""
+        try:
+            return self.client.jobs([name], fields="jobs.id,jobs.hosts,jobs.lease_expires_ns").jobs[0]
+        except NotFound:
+            return None
+
+    def _ours(self, gang: Gang, places: list[Optional[str]]) -> bool:
+        """Whether we may commit a gang that waits: a job that we did not place must be neither moved nor released later."""
+        job = None if gang.name in self._renewed else self._planned(gang.name)
+        if job is None or _placed(job, places):
+            return True
+        if not job.lease_expires_ns:
+            raise Wrong(f"job {gang.name!r} is in the plan already, and was not placed for these pods")
+        self.say(f"{gang.name}: waits for the end of the lease of a job of that name, which was not placed for these pods")
+        return False
 
     def _renew(self, gang: Gang) -> None:
         """Commits a running gang again before its lease ends, where it stands. One that we never placed is left alone."""
-        places, last = gang.places(), self._renewed.get(gang.job)
-        # One that was placed before we were started says so.
-        ours = last is not None or any((annotation(pod, MESSAGE) or "").startswith(COMMITTED) for pod in gang.pods)
-        if not gang.pods or not ours or None in places or (last is not None and self.clock() - last < self.settings.lease_s / 3):
+        places, last = gang.places(), self._renewed.get(gang.name)
+        early = gang.name in self._others if last is None else self.clock() - last < self.settings.lease_s / 3
+        if not gang.pods or None in places or early:
             return
         try:
+            if last is None:
+                planned = self._planned(gang.name)
+                if planned is None or not _placed(planned, places):
+                    self._others.add(gang.name)
+                    return
             job = self._spec(gang)([str(node) for node in places])
             self.client.commit([job], lease_ms=self._lease_ms, fields="plan_version")
-            self._renewed[gang.job] = self.clock()
+            self._renewed[gang.name] = self.clock()
         except (AntiphaseError, Wrong) as error:
-            self.say(f"{gang.namespace}/{gang.job}: not renewed: {error}")
+            self.say(f"{gang.name}: not renewed: {error}")
 
     def _release(self, alive: set[str]) -> None:
         ended = sorted(self._renewed.keys() - alive)
@@ -173,7 +227,7 @@ class Controller:
                 self.say(f"not released yet: {', '.join(ended)}: {error}")
 
     def _open(self, gang: Gang, message: str) -> None:
-        self.say(f"{gang.namespace}/{gang.job}: {message}")
+        self.say(f"{gang.name}: {message}")
         for pod in gang.gated:
             self._let(pod, message, None)
 
@@ -185,7 +239,7 @@ class Controller:
             spec["nodeSelector"] = {HOSTNAME: node}
         # The version refuses the change of a pod that somebody else has changed.
         about = {"resourceVersion": metadata["resourceVersion"], "annotations": {MESSAGE: message[:MESSAGE_CHARS_MAX]}}
-        self.api.patch(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", {"metadata": about, "spec": spec})
+        self.api.patch(path_of("namespaces", metadata["namespace"], "pods", metadata["name"]), {"metadata": about, "spec": spec})
 
     def _spec(self, gang: Gang) -> Callable[[list[str]], JobSpec]:
         """How the job communicates, of the first pod that says it."""
@@ -194,14 +248,16 @@ class Controller:
             if said is not None:
                 model, profile = said
                 hold = annotation(pod, HOLD)
-                return lambda hosts: JobSpec(id=gang.job, model=model, profile=profile, hosts=hosts, hold=hold)
+                return lambda hosts: JobSpec(id=gang.name, model=model, profile=profile, hosts=hosts, hold=hold)
         raise Wrong(f"no pod of job {gang.job!r} has the annotation {PROFILE} or {CONFIG_MAP}")
 
     def _profile(self, namespace: str, pod: Object) -> Optional[tuple[Optional[Model], Optional[dict[str, Any]]]]:
         name, said = annotation(pod, CONFIG_MAP), annotation(pod, PROFILE)
         if name is not None:
+            if not _SUBDOMAIN.fullmatch(name):
+                raise Wrong(f"{CONFIG_MAP}: {name!r:.100} is no name of a ConfigMap")
             try:
-                data = self.api.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}").get("data") or {}
+                data = self.api.get(path_of("namespaces", namespace, "configmaps", name)).get("data") or {}
             except ApiError as error:
                 if error.status != 404:
                     raise
@@ -226,6 +282,12 @@ def _model(name: str, document: dict[str, Any]) -> Model:
     if unknown:
         raise Wrong(f"ConfigMap {name}, model.json: {unknown} are no keys of a model")
     return Model.from_json(document)
+
+
+def _placed(job: Job, places: list[Optional[str]]) -> bool:
+    """Whether a job of the plan can be of these pods: it has a lease, as all that we commit, and stands where they stand."""
+    stood = {place for place in places if place is not None}
+    return bool(job.lease_expires_ns and stood) and stood <= set(job.hosts)
 
 
 def _filled(places: list[Optional[str]], way: list[str]) -> list[str]:

@@ -28,7 +28,7 @@ _OVER = ("Succeeded", "Failed")
 
 def natural(name: str) -> list[tuple[int, int, str]]:
     """A key that sorts n2 before n10."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part]
+    return [(0, int(part), "") if part[0] in "0123456789" else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part]
 
 
 def annotation(pod: Object, name: str) -> Optional[str]:
@@ -41,6 +41,17 @@ def annotation(pod: Object, name: str) -> Optional[str]:
 def gates(pod: Object) -> list[str]:
     """Names of the pod's scheduling gates."""
     return [gate["name"] for gate in pod["spec"].get("schedulingGates") or []]
+
+
+def slim(pod: Object) -> Object:
+    """The pod with what is read here only: what else it has, such as `managedFields`, is most of it."""
+    about, spec = pod["metadata"], pod["spec"]
+    said = {name: text for name, text in (about.get("annotations") or {}).items() if name.startswith("antiphase/") or name == INDEX}
+    kept = {key: about[key] for key in ("name", "namespace", "labels", "resourceVersion") if key in about}
+    containers = [{"resources": one.get("resources")} for one in spec.get("containers") or []]
+    kept_spec = {key: spec[key] for key in ("schedulingGates", "nodeName", "nodeSelector", "tolerations") if key in spec}
+    phase = (pod.get("status") or {}).get("phase")
+    return {"metadata": {**kept, "annotations": said}, "spec": {**kept_spec, "containers": containers}, "status": {"phase": phase}}
 
 
 def over(pod: Object) -> bool:
@@ -57,6 +68,12 @@ def asks(pod: Object, resource: str) -> int:
     """How many of a device the pod's containers ask for."""
     containers = pod["spec"].get("containers") or []
     return sum(quantity(((one.get("resources") or {}).get("limits") or {}).get(resource, 0)) for one in containers)
+
+
+def stands(pod: Object) -> Optional[str]:
+    """The node on which a pod is, or to which it is bound."""
+    node = pod["spec"].get("nodeName") or (pod["spec"].get("nodeSelector") or {}).get(HOSTNAME)
+    return node if isinstance(node, str) else None
 
 
 @dataclass
@@ -80,6 +97,11 @@ class Gang:
             gang.pods.sort(key=gang._rank)
         return found
 
+    @property
+    def name(self) -> str:
+        """Its name in the plan, and in ANTIPHASE_JOB. A namespace has no dot (RFC 1123), so no two gangs have one name."""
+        return f"{self.namespace}.{self.job}"
+
     @staticmethod
     def _rank(pod: Object) -> tuple[int, list[tuple[int, int, str]]]:
         return (quantity(annotation(pod, INDEX) or "0"), natural(pod["metadata"]["name"]))
@@ -97,10 +119,7 @@ class Gang:
 
     def places(self) -> list[Optional[str]]:
         """The node of each pod in rank order, as far as it has one."""
-        return [
-            None if GATE in gates(pod) else pod["spec"].get("nodeName") or (pod["spec"].get("nodeSelector") or {}).get(HOSTNAME)
-            for pod in self.pods
-        ]
+        return [None if GATE in gates(pod) else stands(pod) for pod in self.pods]
 
 
 def _tolerates(pod: Object, taint: Mapping[str, str]) -> bool:
@@ -112,30 +131,45 @@ def _tolerates(pod: Object, taint: Mapping[str, str]) -> bool:
     return False
 
 
-def eligible(pod: Object, nodes: Iterable[Object], bound: Iterable[Object], resource: str) -> list[str]:
-    """Nodes on which the pod could stand now: ready, not cordoned, tolerated, selected, and with as many devices left as it asks for."""
-    used: dict[str, int] = {}
-    for one in bound:
-        node = one["spec"].get("nodeName") or (one["spec"].get("nodeSelector") or {}).get(HOSTNAME)
-        if node and not over(one):
-            used[node] = used.get(node, 0) + asks(one, resource)
-    wanted, selector, out = asks(pod, resource), pod["spec"].get("nodeSelector") or {}, []
-    for node in nodes:
+def takes(pod: Object, resource: str) -> Optional[tuple[str, int]]:
+    """The node of a pod and how many of its devices the pod has; None for one that has none of them."""
+    node, count = stands(pod), asks(pod, resource)
+    return (node, count) if node is not None and count and not over(pod) else None
+
+
+@dataclass(frozen=True)
+class Node:
+    """What decides whether a pod could stand on a node."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: list[Mapping[str, str]]
+    """Those that keep pods away."""
+    devices: int
+
+    @staticmethod
+    def of(node: Object, resource: str) -> Optional[Node]:
+        """None for a node on which nothing can be placed: one that is not ready, or cordoned."""
         name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
         spec, status = node.get("spec") or {}, node.get("status") or {}
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or [])
-        hard = [taint for taint in spec.get("taints") or [] if taint["effect"] in ("NoSchedule", "NoExecute")]
-        left = quantity((status.get("allocatable") or {}).get(resource, 0)) - used.get(name, 0)
-        if (
-            ready
-            and not spec.get("unschedulable")
-            and all(_tolerates(pod, taint) for taint in hard)
-            and all(labels.get(key) == value for key, value in selector.items())
-            and left >= wanted
-            # The label by which pods are bound: kubelets may name themselves otherwise.
-            and labels.get(HOSTNAME) == name
-        ):
-            out.append(name)
+        # The label by which pods are bound: kubelets may name themselves otherwise.
+        if not ready or spec.get("unschedulable") or labels.get(HOSTNAME) != name:
+            return None
+        taints = [taint for taint in spec.get("taints") or [] if taint["effect"] in ("NoSchedule", "NoExecute")]
+        return Node(name, labels, taints, quantity((status.get("allocatable") or {}).get(resource, 0)))
+
+
+def eligible(pod: Object, nodes: Iterable[Node], used: Mapping[str, int], resource: str) -> list[str]:
+    """Nodes on which the pod could stand now: tolerated, selected, and with as many devices left as it asks for."""
+    wanted, selector = asks(pod, resource), pod["spec"].get("nodeSelector") or {}
+    out = [
+        node.name
+        for node in nodes
+        if all(_tolerates(pod, taint) for taint in node.taints)
+        and all(node.labels.get(key) == value for key, value in selector.items())
+        and node.devices - used.get(node.name, 0) >= wanted
+    ]
     return sorted(out, key=natural)
 
 

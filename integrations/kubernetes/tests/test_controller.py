@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
+from contextlib import suppress
+from itertools import product
 from typing import Any, Callable, Optional
 
 from antiphase import Candidate, Client, JobHosts, JobSpec, Model, Retries
 
 from antiphase_kubernetes import gang
-from antiphase_kubernetes.api import Api
+from antiphase_kubernetes.api import Api, ApiError
 from antiphase_kubernetes.controller import Controller, Settings
 from tests.api_server import ApiServer
 
@@ -64,12 +68,56 @@ class Choosing(unittest.TestCase):
         busy = pod("busy", "other", 0)
         busy["spec"]["nodeName"] = "e"
         mine = pod("mine", "x", 0)
-        self.assertEqual(gang.eligible(mine, nodes, [busy], GPU), ["a"])
+
+        def could() -> list[str]:
+            taken = dict(one for one in [gang.takes(gang.slim(busy), GPU)] if one is not None)
+            return gang.eligible(gang.slim(mine), [one for one in (gang.Node.of(made, GPU) for made in nodes) if one], taken, GPU)
+
+        self.assertEqual(could(), ["a"])
         mine["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
         busy["status"]["phase"] = "Succeeded"
-        self.assertEqual(gang.eligible(mine, nodes, [busy], GPU), ["a", "c", "e"])
+        self.assertEqual(could(), ["a", "c", "e"])
         mine["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "c"}
-        self.assertEqual(gang.eligible(mine, nodes, [busy], GPU), ["c"])
+        self.assertEqual(could(), ["c"])
+
+
+class Asking(unittest.TestCase):
+    def test_no_answer_whatever_it_is_ends_the_program(self) -> None:
+        broken = (
+            b"",
+            b"no HTTP\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{",
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n\xff\xff\xff",
+            b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]",
+            b"HTTP/1.1 500 No\r\ncontent-length: 9\r\n\r\nx",
+            b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200 + b"\r\n",
+        )
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            api = Api(f"http://127.0.0.1:{listener.getsockname()[1]}")
+
+            def answer() -> None:
+                for _, text in product(range(2), broken):
+                    connection, _ = listener.accept()
+                    with connection:
+                        connection.recv(65536)
+                        connection.sendall(text)
+
+            thread = threading.Thread(target=answer)
+            thread.start()
+            for _ in broken:
+                with self.assertRaises(ApiError):
+                    api.get("/api/v1/pods")
+            for _ in broken:
+                # A watch that breaks off may also just end: the next look sees what happened.
+                with suppress(ApiError):
+                    self.assertEqual(list(api.watch("/api/v1/pods", "1", 1)), [])
+            thread.join()
+        for path in ("/a b", "/\u00e9", "/a\r\nb"):
+            with self.assertRaises(ApiError):
+                api.get(path)
+        with self.assertRaises(ApiError):
+            Api("http://127.0.0.1:1", token="/nonexistent").get("/")
 
 
 @unittest.skipUnless(URL, "ANTIPHASE_URL names no service")
@@ -119,18 +167,18 @@ class Placing(unittest.TestCase):
         second = self.add(pod("a-1", "a", 1, profile="vgg16", size="2"))
         controller.look()
         places = [self.place(first), self.place(second)]
-        self.assertEqual(self.committed()["a"], places)
+        self.assertEqual(self.committed()["ml.a"], places)
         self.assertFalse(set(running.hosts) & set(places))
         message = self.server.objects[first]["metadata"]["annotations"]["antiphase/message"]
         self.assertTrue(message.startswith(f"committed on {','.join(map(str, places))}: best of 10 places, predicted "), message)
         # A pair on the leaves of others, whose uplinks the running job loads, is worse or as bad.
         spec = JobSpec(id="again", model=Model(name="vgg16"))
-        self.client.release(["a"])
+        self.client.release(["ml.a"])
         pairs = {"taken": [str(place) for place in places], "across": ["h2", "h8"]}
         ways = [Candidate(id=name, placements=[JobHosts(job="again", hosts=hosts)]) for name, hosts in pairs.items()]
         ranked = self.client.evaluate([spec], ways, objective="time", predict=True).ranked
         self.assertEqual(ranked[0].id, "taken", ranked)
-        self.client.commit([JobSpec(id="a", model=Model(name="vgg16"), hosts=pairs["taken"])])
+        self.client.commit([JobSpec(id="ml.a", model=Model(name="vgg16"), hosts=pairs["taken"])])
         # A second look changes nothing.
         before = len(self.server.events)
         controller.look()
@@ -140,18 +188,18 @@ class Placing(unittest.TestCase):
         paths = [self.add(pod(f"b-{n}", "b", n, profile="vgg16")) for n in range(2)]
         controller = self.controller()
         controller.look()
-        lease = self.client.jobs(["b"]).jobs[0].lease_expires_ns
+        lease = self.client.jobs(["ml.b"]).jobs[0].lease_expires_ns
         self.now += 250
         controller.look()
-        self.assertGreater(self.client.jobs(["b"]).jobs[0].lease_expires_ns, lease)
+        self.assertGreater(self.client.jobs(["ml.b"]).jobs[0].lease_expires_ns, lease)
         # Another controller, after a restart of the first, renews it too.
-        lease = self.client.jobs(["b"]).jobs[0].lease_expires_ns
+        lease = self.client.jobs(["ml.b"]).jobs[0].lease_expires_ns
         later = self.controller()
         later.look()
-        self.assertGreater(self.client.jobs(["b"]).jobs[0].lease_expires_ns, lease)
+        self.assertGreater(self.client.jobs(["ml.b"]).jobs[0].lease_expires_ns, lease)
         self.server.delete(paths[0])
         later.look()
-        self.assertIn("b", self.committed())
+        self.assertIn("ml.b", self.committed())
         done = self.server.objects[paths[1]]
         self.server.put(paths[1], {**done, "status": {"phase": "Succeeded"}})
         later.look()
@@ -166,7 +214,7 @@ class Placing(unittest.TestCase):
         controller.look()
         again = self.add(pod("c-1b", "c", 1, profile="vgg16", size="3"))
         controller.look()
-        self.assertEqual(self.committed()["c"], [stood[0], self.place(again), stood[2]])
+        self.assertEqual(self.committed()["ml.c"], [stood[0], self.place(again), stood[2]])
         self.assertNotIn(self.place(again), (None, stood[0], stood[2]))
 
     def test_a_profile_comes_from_a_config_map(self) -> None:
@@ -177,11 +225,11 @@ class Placing(unittest.TestCase):
             return self.place(paths[0])
 
         self.assertNotIn(of("model", {"model.json": json.dumps({"name": "vgg16", "batch": 1700})}), (None, "anywhere"))
-        self.assertIn("model", self.committed())
+        self.assertIn("ml.model", self.committed())
         self.assertEqual(of("misspelt", {"model.json": json.dumps({"name": "vgg16", "bach": 1700})}), "anywhere")
         self.assertEqual(of("unknown", {"model.json": json.dumps({"name": "no-such-model"})}), "anywhere")
         self.assertEqual(of("empty", {}), "anywhere")
-        self.assertEqual(set(self.committed()), {"model"})
+        self.assertEqual(set(self.committed()), {"ml.model"})
         missing = self.add(pod("gone-0", "gone", 0, profile_configmap="nowhere"))
         self.controller().look()
         self.assertEqual(self.place(missing), "anywhere")
@@ -208,27 +256,90 @@ class Placing(unittest.TestCase):
         self.assertEqual(self.place(path), "anywhere")
         self.assertIn("runs as it comes", self.server.objects[path]["metadata"]["annotations"]["antiphase/message"])
 
-    def test_one_name_in_two_namespaces_is_no_gang(self) -> None:
-        paths = [self.add(pod("f-0", "f", 0, profile="vgg16")), self.add(pod("f-0", "f", 0, "other", profile="vgg16"))]
+    def test_one_name_in_two_namespaces_is_two_jobs(self) -> None:
+        self.add(pod("f-0", "f", 0, profile="vgg16"))
+        self.add(pod("f-0", "f", 0, "other", profile="vgg16"))
         self.controller().look()
-        self.assertEqual([self.place(path) for path in paths], ["anywhere", "anywhere"])
-        self.assertEqual(self.committed(), {})
+        self.assertEqual(set(self.committed()), {"ml.f", "other.f"})
+
+    def test_no_pod_can_have_the_job_of_another_moved_or_released(self) -> None:
+        running = JobSpec(id="ml.victim", model=Model(name="vgg16"), hosts=["h1", "h2"])
+        self.client.commit([running, JobSpec(id="victim", model=Model(name="vgg16"), hosts=["h3", "h4"])])
+        before = self.committed()
+
+        def forged(namespace: str, node_name: str) -> str:
+            made = pod("x-0", "victim", 0, namespace, profile="vgg16", message="committed on h9: best of 10 places")
+            made["spec"] = {**made["spec"], "schedulingGates": [{"name": "example.com/other"}], "nodeName": node_name}
+            return self.add(made)
+
+        # Two that run where they like and say that we placed them, of another namespace and on the very nodes of the job.
+        paths = [forged("evil", "h9"), forged("ml", "h1")]
+        controller = self.controller()
+        for _ in range(2):
+            controller.look()
+            self.now += 300
+        self.assertEqual(self.committed(), before)
+        for path in paths:
+            self.server.delete(path)
+        controller.look()
+        self.assertEqual(self.committed(), before)
+        # One that waits, with a name that somebody else has in the plan.
+        waits = self.add(pod("y-0", "victim", 0, profile="vgg16"))
+        controller.look()
+        self.assertEqual((self.place(waits), self.committed()), ("anywhere", before))
+        # With a lease it may be what we committed before a restart, so we wait for its end, and it stays as it is.
+        self.client.commit([JobSpec(id="ml.late", model=Model(name="vgg16"), hosts=["h5", "h6"])], lease_ms=600_000)
+        waits = self.add(pod("z-0", "late", 0, profile="vgg16"))
+        controller.look()
+        self.assertEqual((self.place(waits), self.committed()["ml.late"]), (None, ["h5", "h6"]))
+        self.client.release(["ml.late"])
+        controller.look()
+        self.assertEqual(self.committed()["ml.late"], [self.place(waits)])
+
+    def test_what_one_gang_says_holds_no_other_up(self) -> None:
+        names = ("a b", "../../pods", "x?y", "a\r\nb", "\u00e9", "UPPER", "a" * 254, ".", "")
+        paths = [self.add(pod(f"w-{n}", f"a{n}", 0, profile_configmap=name)) for n, name in enumerate(names)]
+        good = self.add(pod("good-0", "z", 0, profile="vgg16"))
+        # A bug that one gang's words bring about.
+        odd = self.add(pod("odd-0", "b", 0, profile="vgg16"))
+        controller = self.controller()
+        place = controller._place
+        controller._place = lambda one: place(one) if one.job != "b" else {}["bug"]  # type: ignore[method-assign]
+        controller.look()
+        self.assertEqual({self.place(path) for path in [*paths, odd]}, {"anywhere"})
+        self.assertEqual(self.committed()["ml.z"], [self.place(good)])
+        self.assertIn("ml.b: runs as it comes: KeyError: 'bug'", self.said)
+        self.assertFalse([path for path in self.server.asked if "configmaps" in path])
+
+    def test_gangs_of_one_look_share_what_is_free_and_nodes_are_asked_once(self) -> None:
+        for n in range(3, 25):
+            self.server.delete(f"/api/v1/nodes/h{n}")
+        paths = [self.add(pod(f"s{n}-0", f"s{n}", 0, profile="vgg16")) for n in range(3)]
+        self.controller().look()
+        places = [self.place(path) for path in paths]
+        self.assertEqual(sorted(filter(None, places)), ["h1", "h2"])
+        self.assertEqual(len([path for path in self.server.asked if path.startswith("/api/v1/nodes")]), 1)
 
     def test_the_program_follows_what_happens(self) -> None:
         command = [sys.executable, "-m", "antiphase_kubernetes", "--api", self.server.url, "--server", URL]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
+            assert program.stdout is not None
+            lines: list[str] = []
+            reader = threading.Thread(target=lines.extend, args=(program.stdout,))
+            reader.start()
             try:
                 paths = [self.add(pod(f"g-{n}", "g", n, profile="vgg16", size="2")) for n in range(2)]
                 self.until(lambda: None not in [self.place(path) for path in paths])
                 for path in paths:
                     self.server.delete(path)
-                self.until(lambda: self.committed() == {})
+                # It says so a moment after it is so.
+                self.until(lambda: self.committed() == {} and any("released" in line for line in lines))
             finally:
                 program.terminate()
-            assert program.stdout is not None
-            said = program.stdout.read()
-        self.assertIn("ml/g: committed on ", said)
-        self.assertIn("released g", said)
+                reader.join()
+        said = "".join(lines)
+        self.assertIn("ml.g: committed on ", said)
+        self.assertIn("released ml.g", said)
         self.assertNotIn("Traceback", said)
 
     def until(self, done: Callable[[], bool]) -> None:
