@@ -16,6 +16,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType, date_time_ymd,
 };
 use rustls_pki_types::{CertificateDer, pem::PemObject};
+use sha2::{Digest as _, Sha256};
 use x509_parser::{extensions::GeneralName, prelude::FromDer, prelude::X509Certificate};
 
 use crate::tls::Role;
@@ -37,6 +38,9 @@ pub const CLOCK_ALLOWANCE: Duration = Duration::from_secs(60 * 60);
 pub const NAME_BYTES_MAX: usize = 64;
 /// Most hosts in one certificate; each is one DNS name of it.
 pub const HOSTS_MAX: usize = 64;
+
+/// Bytes of its key's digest in the name of an authority: enough to tell apart all that a site ever makes.
+const MARK_BYTES: usize = 8;
 
 const AUTHORITY: &str = "ca";
 const SERVICE: &str = "server";
@@ -151,12 +155,15 @@ pub fn init(dir: &Path, hosts: &[String], force: bool) -> Result<Issued, PkiErro
     // Everything that can be refused is refused before the first file is written.
     files::refuse_to_replace(&[&authority, &service], force)?;
 
+    let key = KeyPair::generate().map_err(failed("the authority"))?;
     let mut params = lasting(AUTHORITY_LIFETIME);
-    params.distinguished_name.push(DnType::CommonName, "antiphase authority");
+    // A name of its own: lists of revoked certificates are found by the name of their issuer (RFC 5280, section 6.3.3), so of two
+    // authorities with one name, a list of one would be taken for the other, whose clients would then be refused.
+    let mark: String = Sha256::digest(key.public_key_raw()).iter().take(MARK_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    params.distinguished_name.push(DnType::CommonName, format!("antiphase authority {mark}"));
     // A path length of 0: this authority signs certificates of its own clients, and none of further authorities (RFC 5280, 4.2.1.9).
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    let key = KeyPair::generate().map_err(failed("the authority"))?;
     let certificate = params.self_signed(&key).map_err(failed("the authority"))?;
 
     let mut params = leaf(SERVICE_LIFETIME, "antiphase service", ExtendedKeyUsagePurpose::ServerAuth);

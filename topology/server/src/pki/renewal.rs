@@ -9,7 +9,10 @@ use rcgen::{
     CertificateRevocationListParams, ExtendedKeyUsagePurpose, KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, pem::PemObject};
-use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
+use x509_parser::{
+    extensions::{ParsedExtension, X509Extension},
+    prelude::{CertificateRevocationList, FromDer, X509Certificate},
+};
 
 use super::{
     AUTHORITY, AUTHORITY_LIFETIME, Client, Issued, PkiError, SERVICE, SERVICE_LIFETIME, authority, failed, files, issue, leaf, paths,
@@ -58,11 +61,12 @@ pub fn revoke(dir: &Path, file: &Path) -> Result<PathBuf, PkiError> {
     let (own, theirs) = (certificate(&paths(dir, AUTHORITY).certificate)?, certificate(file)?);
     let parsed = |der| X509Certificate::from_der(der).map(|(_, parsed)| parsed);
     let (own, theirs) = (parsed(&own).map_err(|e| wrong(dir, e.to_string()))?, parsed(&theirs).map_err(|e| wrong(file, e.to_string()))?);
-    if theirs.issuer().as_raw() != own.subject().as_raw() {
+    // Authorities can have one name, so their keys are compared too.
+    if theirs.issuer().as_raw() != own.subject().as_raw() || differ(own.extensions(), theirs.extensions()) {
         return Err(wrong(file, "it is of another authority".into()));
     }
     let list = revoked_path(dir);
-    let (number, mut revoked) = listed(&list)?;
+    let (number, mut revoked) = listed(&list, &own)?;
     if revoked.iter().all(|one| one.serial_number.as_ref() != theirs.raw_serial()) {
         revoked.push(entry(theirs.raw_serial(), now()));
     }
@@ -83,7 +87,7 @@ fn write(dir: &Path, number: u64, revoked_certs: Vec<RevokedCertParams>) -> Resu
         crl_number: SerialNumber::from(number),
         issuing_distribution_point: None,
         revoked_certs,
-        key_identifier_method: KeyIdMethod::Sha256,
+        key_identifier_method: own_key(&certificate(&paths(dir, AUTHORITY).certificate)?),
     };
     let at = list.display().to_string();
     let made = params.signed_by(&authority(dir)?).map_err(failed(&at))?;
@@ -91,8 +95,30 @@ fn write(dir: &Path, number: u64, revoked_certs: Vec<RevokedCertParams>) -> Resu
     Ok(list)
 }
 
-/// The number of the list and who stands on it; none where there is no list yet.
-fn listed(list: &Path) -> Result<(u64, Vec<RevokedCertParams>), PkiError> {
+/// The identifier of an authority's key, as its certificate has it.
+fn own_key(der: &CertificateDer<'_>) -> KeyIdMethod {
+    let parsed = X509Certificate::from_der(der).ok();
+    parsed.and_then(|(_, parsed)| subject_key(parsed.extensions())).map_or(KeyIdMethod::Sha256, KeyIdMethod::PreSpecified)
+}
+
+fn subject_key(extensions: &[X509Extension<'_>]) -> Option<Vec<u8>> {
+    extensions.iter().find_map(|one| match one.parsed_extension() {
+        ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0.to_vec()),
+        _ => None,
+    })
+}
+
+/// Whether what is issued says that it was signed with another key than the authority's (RFC 5280, section 4.2.1.1).
+fn differ(authority: &[X509Extension<'_>], issued: &[X509Extension<'_>]) -> bool {
+    let signed = issued.iter().find_map(|one| match one.parsed_extension() {
+        ParsedExtension::AuthorityKeyIdentifier(key) => key.key_identifier.as_ref().map(|key| key.0.to_vec()),
+        _ => None,
+    });
+    signed.zip(subject_key(authority)).is_some_and(|(signed, own)| signed != own)
+}
+
+/// The number of the list and who stands on it; none where there is no list yet. A list of another authority is not continued.
+fn listed(list: &Path, own: &X509Certificate<'_>) -> Result<(u64, Vec<RevokedCertParams>), PkiError> {
     if !list.exists() {
         return Ok((0, Vec::new()));
     }
@@ -100,6 +126,9 @@ fn listed(list: &Path) -> Result<(u64, Vec<RevokedCertParams>), PkiError> {
     let der = CertificateRevocationListDer::from_pem_slice(files::read(list)?.as_bytes())
         .map_err(|error| wrong(format!("no list in PEM: {error}")))?;
     let (_, parsed) = CertificateRevocationList::from_der(&der).map_err(|error| wrong(error.to_string()))?;
+    if parsed.issuer().as_raw() != own.subject().as_raw() || differ(own.extensions(), parsed.extensions()) {
+        return Err(wrong("it is of another authority".into()));
+    }
     let number = parsed.crl_number().and_then(|number| u64::try_from(number).ok()).unwrap_or(0);
     let since = |unix: i64| Duration::from_secs(u64::try_from(unix).unwrap_or(0));
     let revoked = parsed.iter_revoked_certificates().map(|one| entry(one.raw_serial(), since(one.revocation_date.timestamp())));
