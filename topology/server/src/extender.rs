@@ -37,6 +37,8 @@ pub(crate) struct Pod {
 pub(crate) struct Metadata {
     /// The object's name.
     pub(crate) name: String,
+    /// The namespace in which that name is the only one; empty for objects without one, such as nodes.
+    namespace: String,
     // Go writes maps that were never made as null.
     annotations: Option<BTreeMap<String, String>>,
     labels: Option<BTreeMap<String, String>>,
@@ -51,6 +53,10 @@ impl Pod {
         let Metadata { annotations, labels, .. } = self.metadata.as_ref()?;
         let said = [annotations, labels].into_iter().flatten().find_map(|map| map.get(name));
         said.map(|text| text.trim()).filter(|text| !text.is_empty())
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        self.metadata.as_ref().map(|metadata| &*metadata.namespace).filter(|namespace| !namespace.is_empty())
     }
 }
 
@@ -109,7 +115,7 @@ async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> 
         return Err(format!("{} nodes; at most {NODES_MAX} are judged", question.nodes.len()));
     }
     let name = question.pod.says(&config.job).ok_or_else(|| format!("the pod has no annotation or label {:?}", config.job))?;
-    let placed = placed(api, config, question, name).await;
+    let (name, placed) = placed(api, config, question, name).await;
     if placed.is_empty() {
         return Err(format!("no host is known of job {name:?}: its first pod sends to nobody"));
     }
@@ -118,13 +124,13 @@ async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> 
     }
     let hosts = |node: &String| placed.iter().chain([node]).cloned().collect();
     let candidate =
-        |node: &String| pb::Candidate { id: node.clone(), placements: vec![pb::JobHosts { job: name.to_owned(), hosts: hosts(node) }] };
+        |node: &String| pb::Candidate { id: node.clone(), placements: vec![pb::JobHosts { job: name.clone(), hosts: hosts(node) }] };
     let candidates: Vec<pb::Candidate> = question.nodes.iter().filter(|node| !placed.contains(node)).map(candidate).collect();
     if candidates.is_empty() {
         return Ok(vec![None; question.nodes.len()]);
     }
     let request = pb::EvaluateRequest {
-        jobs: vec![spec(config, question.pod, name)?],
+        jobs: vec![spec(config, question.pod, &name)?],
         candidates,
         objective: pb::Objective::Time.into(),
         predict: true,
@@ -147,16 +153,25 @@ fn loss(evaluation: &pb::Evaluation) -> Option<f64> {
     evaluation.shifts.iter().map(of).sum()
 }
 
-/// Where pods of the job stand: as the scheduler knows, as the pod says, and as the job is committed.
-async fn placed(api: &Api, config: &ExtenderConfig, question: &Question<'_>, name: &str) -> Vec<String> {
+/// What the pod's job is called in the plan, and where pods of it stand: as the scheduler knows, as the pod says, and as it is committed.
+async fn placed(api: &Api, config: &ExtenderConfig, question: &Question<'_>, name: &str) -> (String, Vec<String>) {
     let said = question.pod.says(&config.hosts).unwrap_or_default().split(',').map(str::trim).filter(|host| !host.is_empty());
-    let one = pb::ListJobsRequest { jobs: vec![name.to_owned()], ..pb::ListJobsRequest::default() };
-    // A job that is not committed has no hosts that we know of.
-    let committed = api.jobs(&one).await.map(|answer| answer.jobs).unwrap_or_default();
-    let committed = committed.iter().flat_map(|job| &job.hosts).map(String::as_str);
+    // The controller for whole gangs commits `NAMESPACE.JOB`, whoever commits by himself may say the bare name.
+    let names = question.pod.namespace().map(|namespace| format!("{namespace}.{name}")).into_iter().chain([name.to_owned()]);
+    let mut known = None;
+    for name in names {
+        let one = pb::ListJobsRequest { jobs: vec![name], ..pb::ListJobsRequest::default() };
+        // A job that is not committed has no hosts that we know of.
+        known = api.jobs(&one).await.ok().and_then(|answer| answer.jobs.into_iter().next());
+        if known.is_some() {
+            break;
+        }
+    }
+    let (name, committed) = known.map_or_else(|| (name.to_owned(), Vec::new()), |job| (job.id, job.hosts));
     let mut seen = BTreeSet::new();
-    let all = committed.chain(said).chain(question.placed.iter().map(String::as_str));
-    all.filter(|host| seen.insert(*host)).map(str::to_owned).collect()
+    let all = committed.iter().map(String::as_str).chain(said).chain(question.placed.iter().map(String::as_str));
+    let all = all.filter(|host| seen.insert(*host)).map(str::to_owned).collect();
+    (name, all)
 }
 
 /// The pod's job as it would be committed.

@@ -301,7 +301,7 @@ async fn listen(
 async fn sample(api: Api, shutdown: Shutdown) {
     let mut minutes = tokio::time::interval(Duration::from_secs(history::STEP_S));
     // Minutes in which the machine slept are gaps.
-    minutes.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    minutes.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         tokio::select! {
             _ = minutes.tick() => if let Err(error) = api.sample().await { tracing::debug!(%error, "no sample of the history") },

@@ -154,16 +154,24 @@ fn what_is_not_known_opens_and_says_why() {
     assert_eq!(service.refused("POST", "/extender/prioritize", "[").0, 400);
 }
 
-/// A committed job has hosts that the pod need not repeat.
+/// A committed job has hosts that the pod need not repeat, whether it was committed by its own name or by the controller's.
 #[test]
 fn a_committed_job_is_known() {
+    for committed in ["b", "ml.b"] {
+        let (_folder, service) = service("");
+        crowd(&service);
+        let near = beside(&service);
+        assert_eq!(service.commit(committed, &["h2"]).0, 200);
+        let said = json!({ "antiphase/job": "b", "antiphase/profile": "vgg16" });
+        let (scores, reason) = ask(&service, "prioritize", &json!({ "Pod": pod(&said), "NodeNames": ["h7", near] }));
+        assert!(reason.is_none() && score(&scores, &near) == 10 && score(&scores, "h7") < 10, "{committed}: {scores} {reason:?}");
+    }
+    // The job of another namespace is another job.
     let (_folder, service) = service("");
-    crowd(&service);
-    let near = beside(&service);
-    assert_eq!(service.commit("b", &["h2"]).0, 200);
+    assert_eq!(service.commit("other.b", &["h2"]).0, 200);
     let said = json!({ "antiphase/job": "b", "antiphase/profile": "vgg16" });
-    let (scores, reason) = ask(&service, "prioritize", &json!({ "Pod": pod(&said), "NodeNames": ["h7", near] }));
-    assert!(reason.is_none() && score(&scores, &near) == 10 && score(&scores, "h7") < 10, "{scores} {reason:?}");
+    let (_, reason) = ask(&service, "prioritize", &json!({ "Pod": pod(&said), "NodeNames": ["h7", "h6"] }));
+    assert!(reason.unwrap().contains("no host is known of job"), "a job of another namespace was taken for this pod's");
 }
 
 /// Volcano's structures have no tags: their keys are the names of Go, and most of them are of no use here.

@@ -41,6 +41,15 @@ struct Cluster {
     daemons: Vec<Child>,
 }
 
+/// Ports for daemons that cannot be told to take any: below those that the kernel gives away (32,768 and up), so that nobody takes one
+/// between this look and the start of the daemon. Runs beside this one begin elsewhere.
+fn free_ports(count: usize) -> Vec<u16> {
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let free: Vec<u16> = (first..32_000).filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect();
+    assert_eq!(free.len(), count, "ports from {first}");
+    free
+}
+
 impl Cluster {
     fn start(server: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -56,15 +65,11 @@ impl Cluster {
         );
         fs::write(at.join("antiphase"), script).unwrap();
         fs::set_permissions(at.join("antiphase"), fs::Permissions::from_mode(0o755)).unwrap();
-        // Four free ports of slurmd and one of slurmctld: held until all are known, so that none is given twice.
-        let held: Vec<TcpListener> = (0..=NODES.len()).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<u16> = held.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
-        fs::write(at.join("slurm.conf"), configuration(&at, &repository, &ports)).unwrap();
+        fs::write(at.join("slurm.conf"), configuration(&at, &repository, &free_ports(NODES.len() + 1))).unwrap();
         fs::write(at.join("cgroup.conf"), "CgroupPlugin=autodetect\nIgnoreSystemd=yes\n").unwrap();
         // Any bytes are a key.
         fs::write(at.join("munge.key"), [7; 64]).unwrap();
         fs::set_permissions(at.join("munge.key"), fs::Permissions::from_mode(0o600)).unwrap();
-        drop(held);
         let mut cluster = Self { folder, daemons: Vec::new() };
         let option = |key: &str, name: &str| format!("--{key}={}/{name}", at.display());
         let files = [("key-file", "munge.key"), ("socket", "munge.sock"), ("pid-file", "munged.pid"), ("log-file", "munged.log")];

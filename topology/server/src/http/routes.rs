@@ -107,7 +107,13 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
 async fn named(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
     match proxied::name_user(shared.api.config().proxy.as_ref(), &mut request) {
         Ok(()) => next.run(request).await,
-        Err(response) => response,
+        Err(error) => {
+            let grpc = is_grpc(request.headers());
+            // Some clients of HTTP/2 lose an answer that comes while they still send.
+            Rest::of(request.into_body()).1.drain(shared.api.config().limits.body_bytes()).await;
+            shared.api.metrics().request(if grpc { "grpc" } else { "http" }, error.kind.code());
+            error.answer(grpc)
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use x509_parser::{extensions::GeneralName, prelude::FromDer, prelude::X509Certif
 use crate::tls::Role;
 
 pub use command::{Command, Init, Issue, Renew, Revoke, Show};
-pub use renewal::{renew, revoke, revoked_path};
+pub use renewal::{list_is_due, renew, revoke, revoked_path};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// The authority outlives several certificates of the service: replacing it touches every node.

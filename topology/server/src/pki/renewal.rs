@@ -73,6 +73,23 @@ pub fn revoke(dir: &Path, file: &Path) -> Result<PathBuf, PkiError> {
     write(dir, number + 1, revoked)
 }
 
+/// When a list in the file should have been replaced by its next one (`nextUpdate`), in seconds of Unix time: the earliest, if any says so.
+///
+/// # Errors
+/// [`PkiError`]: the file cannot be read, or has no list.
+pub fn list_is_due(file: &Path) -> Result<Option<i64>, PkiError> {
+    let wrong = |what: String| PkiError::Certificate { at: file.display().to_string(), what };
+    let pem = files::read(file)?;
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem.as_bytes()).collect();
+    let lists = lists.map_err(|error| wrong(format!("no list in PEM: {error}")))?;
+    if lists.is_empty() {
+        return Err(wrong("no list of revoked certificates in it".into()));
+    }
+    let due = |der| CertificateRevocationList::from_der(der).map(|(_, list)| list.next_update().map(|time| time.timestamp()));
+    let due: Result<Vec<_>, _> = lists.iter().map(|der| due(der)).collect();
+    Ok(due.map_err(|error| wrong(error.to_string()))?.into_iter().flatten().min())
+}
+
 /// A list with nobody on it, so that a configuration can name it from the first day.
 pub(super) fn begin(dir: &Path) -> Result<(), PkiError> {
     write(dir, 1, Vec::new()).map(drop)

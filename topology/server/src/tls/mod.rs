@@ -22,6 +22,7 @@ use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyD
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+use x509_parser::prelude::{CertificateRevocationList, FromDer as _};
 
 pub use identity::{Identity, IdentityError, ROLE_URI_PREFIX, Role, Subject, Who};
 
@@ -49,13 +50,59 @@ pub struct TlsFiles {
     pub revoked: Option<PathBuf>,
 }
 
-impl TlsFiles {
-    /// Digest of all that stands in the files. A file that cannot be read counts as empty: a reload says what is wrong with it.
-    fn digest(&self) -> [u8; 32] {
-        let all = [Some(&self.certificate), Some(&self.key), Some(&self.client_ca), self.revoked.as_ref()];
-        let one = |path: &PathBuf| Sha256::digest(read(path).unwrap_or_default());
-        all.into_iter().flatten().fold(Sha256::new(), |digest, path| digest.chain_update(one(path))).finalize().into()
+/// One read of the files, of which the digest, the configuration and the key of resets are all made: a file that changes between two
+/// reads would make them of different certificates.
+struct Contents {
+    certificate: Result<Vec<u8>, TlsError>,
+    key: Result<Vec<u8>, TlsError>,
+    client_ca: Result<Vec<u8>, TlsError>,
+    revoked: Result<Option<Vec<u8>>, TlsError>,
+}
+
+impl Contents {
+    fn read(files: &TlsFiles) -> Self {
+        Self {
+            certificate: read(&files.certificate),
+            key: read(&files.key),
+            client_ca: read(&files.client_ca),
+            revoked: files.revoked.as_deref().map(read).transpose(),
+        }
     }
+
+    /// Digest of all that stands in the files. A file that cannot be read counts as empty: taking it says what is wrong with it.
+    fn digest(&self) -> [u8; 32] {
+        let revoked = self.revoked.as_ref().ok().and_then(Option::as_deref);
+        let one = |content: &Result<Vec<u8>, TlsError>| Sha256::digest(content.as_deref().unwrap_or_default());
+        let files = [one(&self.certificate), one(&self.key), one(&self.client_ca), Sha256::digest(revoked.unwrap_or_default())];
+        files.iter().fold(Sha256::new(), |digest, file| digest.chain_update(file)).finalize().into()
+    }
+
+    /// Builds everything before anything is swapped: a broken file leaves the old configuration in force.
+    fn taken(self, files: &TlsFiles) -> Result<Taken, TlsError> {
+        let (certificate, key, client_ca, revoked) = (self.certificate?, self.key?, self.client_ca?, self.revoked?);
+        let content = |path: &Path, what: String| TlsError::Content { path: path.to_owned(), what };
+        let chain = certificates(&files.certificate, &certificate)?;
+        let private = PrivateKeyDer::from_pem_slice(&key).map_err(|e| content(&files.key, format!("no private key in PEM: {e}")))?;
+        // A key that others can read works all the same, so it is a warning and no reason to refuse the start.
+        warn_if_others_can_read(&files.key);
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(&files.client_ca, &client_ca)? {
+            roots.add(authority).map_err(|e| content(&files.client_ca, format!("not an authority: {e}")))?;
+        }
+        let lists =
+            files.revoked.as_deref().zip(revoked.as_deref()).map_or_else(|| Ok(Vec::new()), |(path, pem)| revocations(path, pem))?;
+        let configs = build(chain, &private, Some((roots, lists)))
+            .map_err(|what| TlsError::Setup { at: format!("{} with {}", files.certificate.display(), files.key.display()), what })?;
+        Ok(Taken { configs, trusted: [client_ca, revoked.unwrap_or_default()].concat(), reset_key: reset_key(&key) })
+    }
+}
+
+/// What was made of one read of the files.
+struct Taken {
+    configs: Configs,
+    /// What decides who is trusted, as it stands in the files.
+    trusted: Vec<u8>,
+    reset_key: [u8; 32],
 }
 
 /// Why TLS cannot be set up.
@@ -149,11 +196,11 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]: names the file.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
-        let tried = Mutex::new(files.digest());
-        let configs = from_files(&files)?;
-        let authorities = watch::Sender::new(trusted(&files)?);
-        let reset_key = reset_key(&read(&files.key)?);
-        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads: watch::Sender::new(0), authorities, tried, reset_key })
+        let contents = Contents::read(&files);
+        let tried = Mutex::new(contents.digest());
+        let Taken { configs, trusted, reset_key } = contents.taken(&files)?;
+        let (reloads, authorities) = (watch::Sender::new(0), watch::Sender::new(trusted));
+        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads, authorities, tried, reset_key })
     }
 
     /// A self-signed certificate that lives as long as this process, for loopback only: clients need no certificate.
@@ -178,18 +225,19 @@ impl Tls {
     /// # Errors
     /// [`TlsError`]: the configurations stay as they were.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let Some(files) = &self.files else { return Ok(()) };
-        *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = files.digest();
-        let configs = from_files(files)?;
-        // Everything is read and built before anything is swapped: a broken file leaves the old configuration in force.
-        let authorities = trusted(files)?;
+        self.files.as_ref().map_or(Ok(()), |files| self.take(files, Contents::read(files)))
+    }
+
+    fn take(&self, files: &TlsFiles, contents: Contents) -> Result<(), TlsError> {
+        *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = contents.digest();
+        let Taken { configs, trusted, reset_key: _ } = contents.taken(files)?;
         *self.configs.write().unwrap_or_else(PoisonError::into_inner) = configs;
         // The configuration is in place before anybody is told: whoever hears of the change and looks finds the new one.
         self.reloads.send_modify(|count| *count += 1);
         self.authorities.send_if_modified(|old| {
             // Only other bytes end connections: a reload of the same authorities must not cut everybody.
-            let changed = *old != authorities;
-            *old = authorities;
+            let changed = *old != trusted;
+            *old = trusted;
             changed
         });
         Ok(())
@@ -201,10 +249,11 @@ impl Tls {
     /// [`TlsError`], once for each content that cannot be taken; of a certificate and a key that are being replaced the second is soon there.
     pub fn follow(&self) -> Result<bool, TlsError> {
         let Some(files) = &self.files else { return Ok(false) };
-        if *self.tried.lock().unwrap_or_else(PoisonError::into_inner) == files.digest() {
+        let contents = Contents::read(files);
+        if *self.tried.lock().unwrap_or_else(PoisonError::into_inner) == contents.digest() {
             return Ok(false);
         }
-        self.reload().map(|()| true)
+        self.take(files, contents).map(|()| true)
     }
 
     /// For one TCP connection; take a new one for each, so that a reload is seen.
@@ -277,43 +326,26 @@ pub fn is_loopback(address: IpAddr) -> bool {
 /// The authorities of clients, and what they revoked.
 type Trust = (RootCertStore, Vec<CertificateRevocationListDer<'static>>);
 
-/// What decides who is trusted, as it stands in the files.
-fn trusted(files: &TlsFiles) -> Result<Vec<u8>, TlsError> {
-    let mut bytes = read(&files.client_ca)?;
-    if let Some(revoked) = &files.revoked {
-        bytes.append(&mut read(revoked)?);
-    }
-    Ok(bytes)
-}
-
-fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+fn revocations(path: &Path, pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     let content = |what: String| TlsError::Content { path: path.to_owned(), what };
-    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&read(path)?).collect();
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| content(format!("not PEM: {error}")))?;
     // An empty file would revoke nobody, which whoever emptied it by mistake would not notice.
-    if found.is_empty() { Err(content("no list of revoked certificates in it".into())) } else { Ok(found) }
+    if found.is_empty() {
+        return Err(content("no list of revoked certificates in it".into()));
+    }
+    let now = i64::try_from(UnixTime::now().as_secs()).unwrap_or(i64::MAX);
+    let due = |der| CertificateRevocationList::from_der(der).ok()?.1.next_update().map(|time| time.timestamp());
+    if found.iter().filter_map(|der| due(der)).any(|due| due < now) {
+        // Who was revoked stays revoked: to drop an old list would let all of them in.
+        tracing::warn!(list = %path.display(), "a list of revoked certificates is older than its nextUpdate; it counts, but who was revoked since is not on it");
+    }
+    Ok(found)
 }
 
 /// The one provider of cryptography; named, because rustls panics when it has to guess between two.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
-}
-
-fn from_files(files: &TlsFiles) -> Result<Configs, TlsError> {
-    let chain = certificates(&files.certificate)?;
-    let key = PrivateKeyDer::from_pem_slice(&read(&files.key)?)
-        .map_err(|error| TlsError::Content { path: files.key.clone(), what: format!("no private key in PEM: {error}") })?;
-    // A key that others can read works all the same, so it is a warning and no reason to refuse the start.
-    warn_if_others_can_read(&files.key);
-    let mut roots = RootCertStore::empty();
-    for authority in certificates(&files.client_ca)? {
-        roots
-            .add(authority)
-            .map_err(|error| TlsError::Content { path: files.client_ca.clone(), what: format!("not an authority: {error}") })?;
-    }
-    let lists = files.revoked.as_deref().map_or_else(|| Ok(Vec::new()), revocations)?;
-    build(chain, &key, Some((roots, lists)))
-        .map_err(|error| TlsError::Setup { at: format!("{} with {}", files.certificate.display(), files.key.display()), what: error })
 }
 
 fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, trust: Option<Trust>) -> Result<Configs, String> {
@@ -360,9 +392,9 @@ pub(crate) fn hmac(key: &[u8; 32], text: &[u8]) -> [u8; 32] {
     Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize().into()
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let content = |what: String| TlsError::Content { path: path.to_owned(), what };
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| content(format!("not PEM: {error}")))?;
     // An empty file of authorities would let nobody in, and an empty chain is no identity: both are mistakes.
     if found.is_empty() { Err(content("no certificate in it".into())) } else { Ok(found) }

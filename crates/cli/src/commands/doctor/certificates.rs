@@ -16,10 +16,23 @@ use super::finding::Finding;
 const SOON_DAYS: i64 = 14;
 const DAY_S: i64 = 24 * 60 * 60;
 
-/// Looks at files of certificates, each with what it is.
-pub(super) fn look(files: &[(String, PathBuf)]) -> Vec<Finding> {
+/// Looks at files of certificates, each with what it is, and at the file of those that are revoked.
+pub(super) fn look(files: &[(String, PathBuf)], revoked: Option<&Path>) -> Vec<Finding> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
-    files.iter().map(|(what, file)| one(what, file, now)).collect()
+    files.iter().map(|(what, file)| one(what, file, now)).chain(revoked.map(|file| list(file, now))).collect()
+}
+
+fn list(file: &Path, now: i64) -> Finding {
+    const NAME: &str = "revoked";
+    match pki::list_is_due(file) {
+        Ok(Some(due)) if due <= now => Finding::wrong(
+            NAME,
+            format!("{} should have had a successor {} days ago: who was revoked since is let in", file.display(), (now - due) / DAY_S),
+            "put the authority's latest list there; the service takes it by itself",
+        ),
+        Ok(_) => Finding::well(NAME, format!("{} is the latest list", file.display())),
+        Err(error) => Finding::wrong(NAME, error.to_string(), "mend the path or the file; run this as a user who may read it"),
+    }
 }
 
 fn one(what: &str, file: &Path, now: i64) -> Finding {
@@ -36,7 +49,8 @@ fn judge(what: &str, shown: &Shown, now: i64) -> Finding {
     let role = shown.names.iter().find_map(|name| name.strip_prefix(ROLE_URI_PREFIX));
     let role = role.map_or_else(String::new, |role| format!(", role {role}"));
     let of = format!("{what} ({:?}{role})", shown.subject);
-    const RENEW: &str = "issue it anew (antiphase pki issue --force), and send SIGHUP to the service; agents take theirs by themselves";
+    const RENEW: &str =
+        "antiphase-topology pki renew --dir DIR --name NAME, and put the new files in place of these; nobody needs a restart";
     if now < shown.not_before {
         Finding::wrong(
             "certificate",
@@ -73,7 +87,21 @@ mod tests {
         assert_eq!(at(86 * DAY_S + 1), (Verdict::Wrong, "x (\"h1\", role agent) ends in 13 days".into()));
         assert_eq!(at(101 * DAY_S), (Verdict::Wrong, "x (\"h1\", role agent) ended 1 days ago".into()));
         assert_eq!(at(-5), (Verdict::Wrong, "x (\"h1\", role agent) is not good before 5 s from now".into()));
-        let gone = look(&[("own certificate".into(), "/nowhere/a.pem".into())]);
+        let gone = look(&[("own certificate".into(), "/nowhere/a.pem".into())], None);
         assert!(gone[0].verdict == Verdict::Wrong && gone[0].says.starts_with("own certificate: /nowhere/a.pem: "), "{gone:?}");
+    }
+    #[test]
+    fn a_list_of_revoked_certificates_has_a_successor_in_time() {
+        let temp = tempfile::tempdir().unwrap();
+        pki::init(temp.path(), &["localhost".into()], false).unwrap();
+        let file = pki::revoked_path(temp.path());
+        let due = pki::list_is_due(&file).unwrap().unwrap();
+        assert_eq!(list(&file, due - 1).verdict, Verdict::Well);
+        let late = list(&file, due + 3 * DAY_S);
+        assert!(late.verdict == Verdict::Wrong && late.says.contains("3 days ago"), "{late:?}");
+        // A certificate is no list.
+        let wrong = list(&pki::authority_path(temp.path()), 0);
+        assert!(wrong.verdict == Verdict::Wrong && wrong.says.contains("no list of revoked"), "{wrong:?}");
+        assert_eq!(look(&[], Some(&file)).len(), 1);
     }
 }

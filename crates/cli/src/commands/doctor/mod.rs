@@ -117,6 +117,11 @@ impl Configs {
         let service = service.map(|tls| [("service's certificate", &tls.certificate), ("authority of clients", &tls.client_ca)]);
         agent.into_iter().chain(service).flatten().map(|(what, file)| (what.to_owned(), file.clone())).collect()
     }
+
+    /// The file of lists of revoked certificates.
+    fn revoked(&self) -> Option<PathBuf> {
+        self.service.as_ref()?.tls.as_ref()?.revoked.clone()
+    }
 }
 
 /// What each look needs of the options and the environment.
@@ -165,7 +170,8 @@ fn findings(args: &DoctorArgs) -> Result<Vec<Finding>, CliError> {
     let fabric = begin(move || fabric.map(|file| document(&file)));
     let own = args.server.certificates().map(|(what, file)| (what.to_owned(), file.to_owned()));
     let files: Vec<_> = own.chain(configs.certificates()).collect();
-    let certificates = begin(move || certificates::look(&files));
+    let revoked = configs.revoked();
+    let certificates = begin(move || certificates::look(&files, revoked.as_deref()));
     let us = service::Us { host: configs.agent.as_ref().map(|config| config.host.clone()), job: here.job.clone() };
     let server = args.server.clone();
     let service = begin(move || service::look(&server, &us));
