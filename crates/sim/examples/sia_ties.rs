@@ -6,7 +6,7 @@
 use std::{error::Error, fs, path::Path};
 
 use antiphase_sim::trace::{
-    elastic::{Application, ElasticSetup, GpuType, Speeds, run, samples_limit, traits},
+    elastic::{Application, ElasticSetup, GpuType, Habits, Speeds, run, samples_limit, traits},
     read_elastic, read_learning, read_measured,
 };
 use policy::elastic::{ElasticRule, SiaOptions};
@@ -27,8 +27,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         for ties in 0..=DRAWS {
             let rule = ElasticRule::Sia(SiaOptions { asked_batches, ties, ..SiaOptions::ARTIFACT });
             let round_s = rule.round_s();
-            let setup =
-                ElasticSetup { types: &types, applications: &applications, rule, round_s, moves_free: true, network: None, clock: || 0.0 };
+            let setup = ElasticSetup {
+                types: &types,
+                applications: &applications,
+                rule,
+                round_s,
+                habits: Habits::ARTIFACT,
+                network: None,
+                clock: || 0.0,
+            };
             let outcome = run(&trace, &setup)?;
             println!(
                 "batches {}, draw {ties}: mean {:.4} h, p50 {:.4} h, p99 {:.3} h, longest {:.3} h, makespan {:.3} h, {:.2} restarts",

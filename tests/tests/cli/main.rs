@@ -24,6 +24,7 @@ mod jobs;
 mod large;
 mod learn;
 mod plan;
+mod pollux;
 mod process;
 mod profile;
 mod readme;

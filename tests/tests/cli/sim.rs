@@ -484,8 +484,8 @@ fn elastic_jobs_are_played_without_files() {
     }
     let nodes = elastic(&["sia", "--nodes", "4", "--gpus-per-node", "4", "-o", "json"]).json();
     assert_eq!(nodes["gpu_types"], serde_json::json!(["aws:4x4"]));
-    let bred = elastic(&["pollux", "--search", "population", "--gpu-types", "rtx:1x8", "-o", "json"]).json();
-    assert_eq!(bred["gpu_types"], serde_json::json!(["rtx:1x8"]));
+    let published = elastic(&["pollux", "--search", "published", "--gpu-types", "rtx:1x8", "-o", "json"]).json();
+    assert_eq!(published["gpu_types"], serde_json::json!(["rtx:1x8"]));
 }
 
 #[test]

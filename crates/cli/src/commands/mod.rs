@@ -152,3 +152,9 @@ fn cpu_s() -> f64 {
     let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
 }
+
+/// The same of this thread, where several work.
+fn thread_cpu_s() -> f64 {
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
+}

@@ -5,6 +5,8 @@ mod deepshare;
 mod gandiva;
 mod groups;
 mod harmony;
+mod pollux;
+mod report;
 mod sharing;
 mod sia;
 mod traces;
@@ -16,7 +18,8 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use crate::{input::CliError, output::Output};
+use self::report::ReportArgs;
+use crate::input::CliError;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReproduceCommand {
@@ -30,6 +33,8 @@ pub(crate) enum ReproduceCommand {
     Sharing(sharing::SharingArgs),
     /// Sia: how many GPUs of which type each job gets
     Sia(sia::SiaArgs),
+    /// Pollux: how many GPUs each job gets, and what it costs where jobs share nodes
+    Pollux(pollux::PolluxArgs),
     /// Harmony: a placer that learns which jobs disturb each other
     Harmony(harmony::HarmonyArgs),
     /// DeepShare: a scheduler that learns who may share nodes
@@ -59,12 +64,8 @@ pub(crate) struct MuriArgs {
     /// The testbed's trace and the third only
     #[arg(long)]
     quick: bool,
-    /// Write the report, one HTML file that loads nothing
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 pub(crate) fn run(command: &ReproduceCommand) -> Result<ExitCode, CliError> {
@@ -73,14 +74,15 @@ pub(crate) fn run(command: &ReproduceCommand) -> Result<ExitCode, CliError> {
         ReproduceCommand::Muri(args) => {
             // One of the two is required.
             let folder = args.traces.as_deref().unwrap_or(Path::new(""));
-            let MuriArgs { quick, report, output, .. } = args;
-            traces::run(&traces::Request { folder, quick: *quick, report: report.as_ref(), output: *output })?;
+            let MuriArgs { quick, report, .. } = args;
+            traces::run(&traces::Request { folder, quick: *quick, report })?;
             Ok(ExitCode::SUCCESS)
         }
         ReproduceCommand::Cassini(args) => cassini::run(args),
         ReproduceCommand::Gandiva(args) => gandiva::run(args),
         ReproduceCommand::Sharing(args) => sharing::run(args),
         ReproduceCommand::Sia(args) => sia::run(args),
+        ReproduceCommand::Pollux(args) => pollux::run(args),
         ReproduceCommand::Harmony(args) => harmony::run(args),
         ReproduceCommand::Deepshare(args) => deepshare::run(args),
     }

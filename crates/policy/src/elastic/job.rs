@@ -80,6 +80,8 @@ pub struct ElasticJob {
     pub restarts: u32,
     /// What a restart costs, in seconds.
     pub restart_s: f64,
+    /// GPUs that it had, times how long it had them, in seconds.
+    pub served_gpu_s: f64,
     /// What it was given in the last round.
     pub shape: Option<Shape>,
     /// Where it stands.

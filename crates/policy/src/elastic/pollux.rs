@@ -3,8 +3,8 @@
 //! What is best is the power mean over jobs of how much faster each learns than with a fair share of the GPUs; what changes counts less by the
 //! restart factor. No node has parts of two jobs that span nodes, and a job may have twice the GPUs that it was ever measured with.
 //!
-//! As published a population of placements is bred ([`Search::Population`]). With p = -1 the mean is a sum over jobs, so that counts can be
-//! chosen exactly by the integer program of Sia, and nodes for them as Sia does ([`Search::Exact`]): better, and a hundred times faster.
+//! As published a population of placements is bred ([`Search::Published`], `population.rs`). With p = -1 the mean is a sum over jobs, so that
+//! counts can be chosen exactly by the integer program of Sia, and nodes for them as Sia does: [`Search::Exact`], which is ours and nobody's paper.
 //!
 //! On several types, which the paper does not have, a job stands on GPUs of one type, and believes that all are like those that it measured.
 
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use super::{
     job::{ElasticJob, Pool, Shape, Stand},
     place, population,
-    speeds::{Speeds, WAITING},
+    speeds::{Fair, Speeds, WAITING},
 };
 use crate::knapsack::{Choice, Item, Problem, solve};
 
@@ -23,12 +23,14 @@ const SUMS_MAX: u64 = 2_000_000;
 /// How Pollux looks for counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// By an integer program; the default.
+    /// Ours, by an integer program; the default. Jobs that span nodes never share one.
     Exact,
-    /// By breeding placements under a seed, as published.
-    Population {
-        /// The seed.
+    /// By breeding placements, as published.
+    Published {
+        /// Of the draws.
         seed: u64,
+        /// Whether jobs that span nodes share none: the rule of the paper, which its authors switched off to show what it is worth.
+        avoids: bool,
     },
 }
 
@@ -43,19 +45,22 @@ pub struct PolluxOptions {
 pub(super) struct Pollux {
     options: PolluxOptions,
     rounds: u64,
+    kept: population::Kept,
 }
 
 impl Pollux {
     pub(super) fn new(options: PolluxOptions) -> Self {
-        Self { options, rounds: 0 }
+        Self { options, rounds: 0, kept: population::Kept::default() }
     }
 
     pub(super) fn decide(&mut self, pools: &[Pool], jobs: &[ElasticJob]) -> Vec<Option<Stand>> {
         self.rounds += 1;
         match self.options.search {
-            Search::Population { seed } if population::holds(pools, jobs) => population::breed(pools, jobs, seed.wrapping_add(self.rounds)),
+            Search::Published { seed, avoids } if population::holds(pools, jobs) => {
+                population::breed(pools, jobs, avoids, seed.wrapping_add(self.rounds), &mut self.kept)
+            }
             // What is too large to be bred is chosen exactly.
-            Search::Exact | Search::Population { .. } => exact(pools, jobs),
+            Search::Exact | Search::Published { .. } => exact(pools, jobs),
         }
     }
 }
@@ -65,7 +70,7 @@ fn exact(pools: &[Pool], jobs: &[ElasticJob]) -> Vec<Option<Stand>> {
     let mut items = Vec::with_capacity(jobs.len());
     for job in jobs {
         let pinned = job.shape.filter(|_| job.pinned);
-        let speeds = Speeds::new(pools, job, jobs.len());
+        let speeds = Speeds::new(pools, job, jobs.len(), Fair::Possible);
         let row: Vec<(Shape, f64)> = match pinned {
             Some(shape) => alloc::vec![(shape, 1.0)],
             None => all(pools, job).filter_map(|shape| Some((shape, speeds.of(shape)?))).collect(),

@@ -36,6 +36,7 @@ pub(crate) fn job(id: u32, model: Model) -> ElasticJob {
         age_s: 600.0,
         restarts: 1,
         restart_s: 30.0,
+        served_gpu_s: 0.0,
         shape: None,
         stand: None,
         pinned: false,

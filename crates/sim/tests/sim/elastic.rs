@@ -2,7 +2,9 @@
 
 use antiphase_sim::trace::{
     NetworkControl,
-    elastic::{Applications, ElasticError, ElasticNetwork, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, TYPES, builtin, run},
+    elastic::{
+        Applications, ElasticError, ElasticNetwork, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, Habits, TYPES, builtin, run,
+    },
 };
 use fabric::{
     generate::{Clos2, clos2},
@@ -31,7 +33,7 @@ const RULES: [ElasticRule; 5] = [
     ElasticRule::Sia(SiaOptions::ARTIFACT),
     ElasticRule::Gavel,
     ElasticRule::Pollux(PolluxOptions { search: Search::Exact }),
-    ElasticRule::Pollux(PolluxOptions { search: Search::Population { seed: 5 } }),
+    ElasticRule::Pollux(PolluxOptions { search: Search::Published { seed: 5, avoids: true } }),
 ];
 
 fn trace(jobs: &[Asked]) -> Vec<ElasticSubmission> {
@@ -59,7 +61,7 @@ fn play(jobs: &[Asked], rule: ElasticRule) -> Result<ElasticOutcome, ElasticErro
         applications: &applications,
         rule,
         round_s: rule.round_s(),
-        moves_free: false,
+        habits: Habits::PAPER,
         network: None,
         clock: || 0.0,
     };
@@ -72,7 +74,7 @@ fn every_job_ends_under_every_policy_and_a_second_run_is_the_same() {
     for rule in RULES {
         // Breeding takes its time.
         let jobs =
-            if matches!(rule, ElasticRule::Pollux(PolluxOptions { search: Search::Population { .. } })) { &JOBS[..2] } else { &JOBS[..] };
+            if matches!(rule, ElasticRule::Pollux(PolluxOptions { search: Search::Published { .. } })) { &JOBS[..2] } else { &JOBS[..] };
         let outcome = play(jobs, rule).unwrap();
         assert!(outcome.jct_s.iter().all(|jct_s| jct_s.is_finite() && *jct_s > 0.0), "{rule:?} {outcome:?}");
         assert_eq!(outcome, play(jobs, rule).unwrap(), "{rule:?}");
@@ -122,7 +124,8 @@ fn on_leaves(uplink: u64, control: NetworkControl, sight: Sight, rule: ElasticRu
     let types = [GpuType { name: TYPES[0].to_owned(), nodes: 16, gpus_per_node: 4 }];
     let applications = builtin(&TYPES[..1]).unwrap();
     let network = Some(ElasticNetwork { router: &router, control, sight });
-    let setup = ElasticSetup { types: &types, applications: &applications, rule, round_s: 60.0, moves_free: false, network, clock: || 0.0 };
+    let setup =
+        ElasticSetup { types: &types, applications: &applications, rule, round_s: 60.0, habits: Habits::PAPER, network, clock: || 0.0 };
     run(&trace(&WIDE), &setup)
 }
 

@@ -1,7 +1,7 @@
 //! What Gandiva's paper prints (Xiao and others, "Gandiva: Introspective Cluster Scheduling for Deep Learning", OSDI 2018), beside what our
 //! Gandiva does in virtual time. The authors published no code, no traces and no profiles.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use ::sim::trace::{self, Change, Mix, Outcome, Setup, Told, Trace, TraceError, TraceEvent};
 use clap::Args;
@@ -12,11 +12,11 @@ use policy::{
 use render::experiment;
 use serde::Serialize;
 
+use super::report::ReportArgs;
 use crate::commands::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{Interval, interval},
     input::CliError,
-    output::{Output, print, say, write_files},
     table::Table,
 };
 
@@ -54,12 +54,8 @@ pub(crate) struct GandivaArgs {
     /// Seeds of each figure [default: 10, quick 2]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX as u64))]
     seeds: Option<u64>,
-    /// Write the report, one HTML file that loads nothing
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// A figure of the paper, and how ours is made.
@@ -152,12 +148,8 @@ pub(super) fn run(args: &GandivaArgs) -> Result<ExitCode, CliError> {
         Row { figure, about, published, ours: interval(by_seed.iter().filter_map(|seed| seed.get(at).copied())), why }
     };
     let answer = Answer { schema: "antiphase.reproduce-gandiva/v1", seeds, rows: FIGURES.iter().enumerate().map(row).collect() };
-    if let Some(file) = &args.report {
-        let command = format!("antiphase reproduce gandiva{} --seeds {seeds}", if args.quick { " --quick" } else { "" });
-        write_files(&[(file, &page(&answer, &command))])?;
-        say(&format!("wrote {}", file.display()));
-    }
-    print(&args.output.render(&answer, || table(&answer))?)?;
+    let command = format!("antiphase reproduce gandiva{} --seeds {seeds}", if args.quick { " --quick" } else { "" });
+    args.report.give(&answer, || page(&answer, &command), || table(&answer))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -13,11 +13,12 @@ use clap::Args;
 use policy::knapsack::{Choice, Item, KINDS_MAX, Problem, SUMS_MAX, Solution, solve};
 use serde::{Deserialize, Serialize};
 
+use super::report::ReportArgs;
 use crate::commands::seeds::SEEDS_MAX;
 use crate::{
     commands::cpu_s,
     input::{CliError, check_texts, read_document},
-    output::{Output, json, print},
+    output::{json, print},
 };
 
 /// How far an objective may be from that of the file.
@@ -60,12 +61,8 @@ pub(crate) struct SiaArgs {
     /// Sia and Gavel in the world of the authors' simulator only; few seeds and jobs of --network
     #[arg(long)]
     quick: bool,
-    /// Write the report, one HTML file that loads nothing
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 #[derive(Debug, Deserialize)]
@@ -112,13 +109,13 @@ struct Answer {
 
 pub(super) fn run(args: &SiaArgs) -> Result<ExitCode, CliError> {
     if args.network {
-        network::run(args.quick, args.seeds, args.output)?;
+        network::run(args.quick, args.seeds, args.report.output)?;
         return Ok(ExitCode::SUCCESS);
     }
     let Some(file) = &args.ilp else {
         // One of the two is required.
         let folder = args.traces.as_deref().unwrap_or(Path::new(""));
-        jobs::run(&jobs::Request { folder, quick: args.quick, report: args.report.as_ref(), output: args.output })?;
+        jobs::run(&jobs::Request { folder, quick: args.quick, report: &args.report })?;
         return Ok(ExitCode::SUCCESS);
     };
     let text = read_document(file)?;

@@ -2,7 +2,7 @@
 
 mod published;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ::sim::trace::{self, Outcome, Setup, Trace};
 use policy::{
@@ -13,9 +13,9 @@ use render::experiment;
 use serde::Serialize;
 
 use self::published::{PUBLISHED, Policy, Published};
+use super::report::ReportArgs;
 use crate::{
     input::{CliError, read_document},
-    output::{Output, print, say, write_files},
     table::Table,
 };
 
@@ -29,8 +29,7 @@ const QUICK: [&str; 2] = ["testbed", "3"];
 pub(super) struct Request<'a> {
     pub(super) folder: &'a Path,
     pub(super) quick: bool,
-    pub(super) report: Option<&'a PathBuf>,
-    pub(super) output: Output,
+    pub(super) report: &'a ReportArgs,
 }
 
 /// One policy on one trace over Muri with the same knowledge of durations.
@@ -62,12 +61,8 @@ pub(super) fn run(request: &Request<'_>) -> Result<(), CliError> {
     }
     bar.finish_and_clear();
     let answer = Answer { schema: "antiphase.reproduce-muri/v1", rows };
-    if let Some(file) = request.report {
-        let command = format!("antiphase reproduce muri --traces FOLDER{}", if request.quick { " --quick" } else { "" });
-        write_files(&[(file, &page(&answer, &command))])?;
-        say(&format!("wrote {}", file.display()));
-    }
-    print(&request.output.render(&answer, || table(&answer))?)
+    let command = format!("antiphase reproduce muri --traces FOLDER{}", if request.quick { " --quick" } else { "" });
+    request.report.give(&answer, || page(&answer, &command), || table(&answer))
 }
 
 fn read(folder: &Path, published: &Published) -> Result<Trace, CliError> {

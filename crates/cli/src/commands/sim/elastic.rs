@@ -8,8 +8,8 @@ use std::{
 use ::sim::trace::{
     TraceError,
     elastic::{
-        Application, Applications, ElasticError, ElasticNetwork, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, Speeds, TYPES,
-        builtin, run as play, samples_limit, traits,
+        Application, Applications, ElasticError, ElasticNetwork, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, Habits, Speeds,
+        TYPES, builtin, run as play, samples_limit, traits,
     },
     read_elastic, read_learning, read_measured,
 };
@@ -84,10 +84,10 @@ impl From<SightArg> for Sight {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SearchArg {
-    /// By an integer program
+    /// By an integer program, which is ours
     Exact,
     /// By breeding placements under --seed, as published
-    Population,
+    Published,
 }
 
 /// Nodes of one type.
@@ -165,7 +165,7 @@ pub(super) fn takes(args: &RunArgs) -> Result<bool, CliError> {
         ("--profiles", profiles.is_some(), elastic),
         ("--round", round.is_some(), elastic),
         ("--search", search.is_some(), matches!(args.policy, PolicyArg::Pollux)),
-        ("--seed", args.network.seed.is_some(), !elastic || matches!(search, Some(SearchArg::Population)) || draws_ties),
+        ("--seed", args.network.seed.is_some(), !elastic || matches!(search, Some(SearchArg::Published)) || draws_ties),
         ("--faults and what goes wrong by chance", args.trace.faults.is_given(), !elastic),
         ("--sight, but with --timing paper,", sight.is_some(), sia),
         ("--ranker", args.network.ranker.is_some(), !elastic),
@@ -194,14 +194,14 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
     let applications = applications(&types, profiles)?;
     let rule = rule(args);
     let round_s = args.elastic.round.map_or(rule.round_s(), f64::from);
-    let moves_free = matches!(args.trace.timing, TimingArg::Artifact);
+    let habits = if matches!(args.trace.timing, TimingArg::Artifact) { Habits::ARTIFACT } else { Habits::PAPER };
     let fabric = args.trace.fabric.as_ref().map(|file| read_fabric(file)).transpose()?;
     let router = fabric.as_ref().map(|fabric| Router::new(fabric, args.trace.ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
     let router = router.map_err(|e| CliError::Failure(e.to_string()))?;
     let (control, sight) = (args.network.control.unwrap_or_default(), args.elastic.sight.unwrap_or_default());
     let network = router.as_ref().map(|router| ElasticNetwork { router, control: control.into(), sight: sight.into() });
     let begun_s = cpu_s();
-    let setup = ElasticSetup { types: &types, applications: &applications, rule, round_s, moves_free, network, clock: cpu_s };
+    let setup = ElasticSetup { types: &types, applications: &applications, rule, round_s, habits, network, clock: cpu_s };
     let outcome = play(&trace, &setup).map_err(|e| match e {
         ElasticError::Application { .. } => CliError::input(file, e),
         ElasticError::Network { .. } => CliError::input(args.trace.fabric.as_deref().unwrap_or(file), e),
@@ -272,7 +272,9 @@ fn rule(args: &RunArgs) -> ElasticRule {
     let seed = args.network.seed.unwrap_or(1);
     match (args.policy, args.trace.timing, args.elastic.search) {
         (PolicyArg::Gavel, ..) => ElasticRule::Gavel,
-        (PolicyArg::Pollux, _, Some(SearchArg::Population)) => ElasticRule::Pollux(PolluxOptions { search: Search::Population { seed } }),
+        (PolicyArg::Pollux, _, Some(SearchArg::Published)) => {
+            ElasticRule::Pollux(PolluxOptions { search: Search::Published { seed, avoids: true } })
+        }
         (PolicyArg::Pollux, ..) => ElasticRule::Pollux(PolluxOptions { search: Search::Exact }),
         // Its rounded costs tie often, and to take the first of equal shapes throughout is nobody's solver.
         (_, TimingArg::Artifact, _) => ElasticRule::Sia(SiaOptions { ties: seed, ..SiaOptions::ARTIFACT }),

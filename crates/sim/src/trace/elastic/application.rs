@@ -19,6 +19,8 @@ pub struct Traits {
     pub epochs: usize,
     /// The batches with which its learning was measured.
     pub batches: &'static [u32],
+    /// The batch that it always has, on one GPU; `None` where both are tuned.
+    pub only_batch: Option<u32>,
 }
 
 /// Sia's applications (siasosp23/artifacts, commit aaf7a0d: `applications.py`, `sia.py`, `simulator_config.py`).
@@ -30,8 +32,17 @@ const TRAITS: [Traits; 6] = [
         slowdown: 1.8,
         epochs: 100,
         batches: &[128, 256, 512, 1_024, 2_048, 4_096],
+        only_batch: None,
     },
-    Traits { name: "bert", restart_s: 120.0, restart_believed_s: 120.0, slowdown: 1.2, epochs: 2, batches: &[12, 24, 48, 96, 192, 384] },
+    Traits {
+        name: "bert",
+        restart_s: 120.0,
+        restart_believed_s: 120.0,
+        slowdown: 1.2,
+        epochs: 2,
+        batches: &[12, 24, 48, 96, 192, 384],
+        only_batch: None,
+    },
     Traits {
         name: "deepspeech2",
         restart_s: 25.0,
@@ -39,6 +50,7 @@ const TRAITS: [Traits; 6] = [
         slowdown: 1.2,
         epochs: 80,
         batches: &[20, 40, 80, 160, 320, 640],
+        only_batch: None,
     },
     Traits {
         name: "imagenet",
@@ -47,6 +59,7 @@ const TRAITS: [Traits; 6] = [
         slowdown: 1.2,
         epochs: 90,
         batches: &[200, 400, 800, 1_600, 3_200, 6_400, 12_800],
+        only_batch: None,
     },
     Traits {
         name: "yolov3",
@@ -55,6 +68,7 @@ const TRAITS: [Traits; 6] = [
         slowdown: 1.2,
         epochs: 50,
         batches: &[8, 16, 32, 64, 128, 256, 512],
+        only_batch: None,
     },
     Traits {
         name: "ncf",
@@ -63,6 +77,7 @@ const TRAITS: [Traits; 6] = [
         slowdown: 1.5,
         epochs: 10,
         batches: &[256, 512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768],
+        only_batch: None,
     },
 ];
 

@@ -42,6 +42,8 @@ pub(super) struct Treatment {
     pub(super) asked_batches: bool,
     /// Whether a job that goes to other nodes in equal parts goes on without a restart.
     pub(super) moves_free: bool,
+    /// Whether a job stays as it is while it restarts.
+    pub(super) pins: bool,
 }
 
 /// A job's state.
@@ -118,7 +120,8 @@ impl<'a> Running<'a> {
     /// The batch that the job asks for, as it is split on some GPUs.
     fn given(&self, pool: usize, counts: &[u32]) -> Batch {
         let limits = BatchLimits { samples_most: self.app.speeds[pool].samples_most(counts), ..self.limits(pool) };
-        self.fits(pool, counts, limits.split(f64::from(self.submission.batch), counts.iter().sum()))
+        let batch = self.app.traits.only_batch.unwrap_or(self.submission.batch);
+        self.fits(pool, counts, limits.split(f64::from(batch), counts.iter().sum()))
     }
 
     /// What of a batch fits in the GPUs, and in the largest batch.
@@ -142,7 +145,7 @@ impl<'a> Running<'a> {
     fn tune(&mut self) {
         let Some(stand) = &self.stand else { return };
         let (pool, counts) = (usize::from(stand.pool), Self::counts(stand));
-        if !self.treatment.tunes {
+        if !self.treatment.tunes || self.app.traits.only_batch.is_some() {
             self.batch = self.given(pool, &counts);
             return;
         }
@@ -253,10 +256,11 @@ impl<'a> Running<'a> {
             age_s: now_s - self.submission.submitted_s,
             restarts: self.restarts,
             restart_s: self.app.traits.restart_believed_s,
+            served_gpu_s: self.gpu_s.iter().sum(),
             shape,
             stand: self.stand.clone(),
-            pinned: self.restart_left_s > 0.0 && self.stand.is_some() && self.treatment.tunes,
-            gpus_max: (measured * GROWTH).clamp(1, GPUS_MAX).min(most.max(1)),
+            pinned: self.restart_left_s > 0.0 && self.stand.is_some() && self.treatment.pins,
+            gpus_max: if self.app.traits.only_batch.is_some() { 1 } else { (measured * GROWTH).clamp(1, GPUS_MAX).min(most.max(1)) },
             model: Model { pools: pools.iter().enumerate().map(on).collect(), noise: self.noise, batch: None, counted_most: asked },
             asked: self.submission.gpus,
             rigid: false,

@@ -22,5 +22,5 @@ pub use self::{
     network::ElasticNetwork,
     outcome::ElasticOutcome,
     speeds::{Line, Measured, Sample, Speeds},
-    world::{ElasticError, ElasticSetup, GpuType, NODES_MEASURED, run},
+    world::{ElasticError, ElasticSetup, GpuType, Habits, NODES_MEASURED, run},
 };

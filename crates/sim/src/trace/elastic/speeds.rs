@@ -91,6 +91,14 @@ impl Measured {
         Self { limit, ..self }
     }
 
+    /// Forgets what was measured with more samples of a GPU.
+    #[must_use]
+    pub fn cut(mut self, most: f64) -> Self {
+        self.placements.values_mut().chain(self.counts.values_mut()).for_each(|line| line.retain(|sample| sample.samples <= most));
+        self.most.values_mut().for_each(|of| *of = of.min(most));
+        self
+    }
+
     /// Sorts what was taken in; of what was measured several times, the mean.
     pub fn sort(&mut self) {
         for line in self.placements.values_mut().chain(self.counts.values_mut()) {

@@ -31,6 +31,30 @@ pub struct GpuType {
     pub gpus_per_node: u32,
 }
 
+/// What the simulators of others have differently.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Habits {
+    /// Whether a job that goes to other nodes in equal parts goes on without a restart.
+    pub moves_free: bool,
+    /// Whether a job stays as it is while it restarts, where the policy tunes batches.
+    pub pins_restarts: bool,
+    /// The part of their speed that jobs which span nodes lose where they share one with another such job; below 1.
+    pub shared_node_loss: f64,
+}
+
+impl Habits {
+    /// By Sia's paper.
+    pub const PAPER: Self = Self { moves_free: false, pins_restarts: true, shared_node_loss: 0.0 };
+    /// The simulator of Sia's authors.
+    pub const ARTIFACT: Self = Self { moves_free: true, ..Self::PAPER };
+
+    /// That of Pollux's authors, who injected such a loss to show what sharing costs.
+    #[must_use]
+    pub fn pollux(shared_node_loss: f64) -> Self {
+        Self { moves_free: false, pins_restarts: false, shared_node_loss }
+    }
+}
+
 /// How a trace of elastic jobs is played.
 #[derive(Clone, Copy, Debug)]
 pub struct ElasticSetup<'a> {
@@ -42,8 +66,8 @@ pub struct ElasticSetup<'a> {
     pub rule: ElasticRule,
     /// Length of a round, in seconds.
     pub round_s: f64,
-    /// Whether a job that goes to other nodes in equal parts goes on without a restart, as in the published simulator.
-    pub moves_free: bool,
+    /// What the simulators of others have differently.
+    pub habits: Habits,
     /// The fabric, where there is one.
     pub network: Option<ElasticNetwork<'a>>,
     /// Seconds of some clock, for what decisions cost.
@@ -112,7 +136,8 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
         tunes: setup.rule.tunes(),
         sees_types: setup.rule.sees_types(),
         asked_batches: setup.rule.asked_batches(),
-        moves_free: setup.moves_free,
+        moves_free: setup.habits.moves_free,
+        pins: setup.habits.pins_restarts && setup.rule.tunes(),
     };
     let mut jobs: Vec<Running<'_>> = Vec::with_capacity(trace.len());
     for (submission, index) in trace.iter().zip(0..) {
@@ -155,6 +180,23 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
     Err(ElasticError::TooLong { now_s: round as f64 * setup.round_s, left: left.len(), id })
 }
 
+/// Lets jobs that span nodes lose a part of their speed where they share one.
+fn share_nodes(active: &mut [&mut Running<'_>], loss: f64) {
+    if loss <= 0.0 {
+        return;
+    }
+    let mut spans: BTreeMap<(u8, u32), u32> = BTreeMap::new();
+    let spanning = |job: &Running<'_>| job.stand.clone().filter(|stand| stand.places.len() > 1);
+    for stand in active.iter().filter_map(|job| spanning(job)) {
+        stand.places.iter().for_each(|(node, _)| *spans.entry((stand.pool, *node)).or_default() += 1);
+    }
+    for job in active.iter_mut() {
+        let shares = |stand: &Stand| stand.places.iter().any(|(node, _)| spans.get(&(stand.pool, *node)).is_some_and(|jobs| *jobs > 1));
+        let loses = spanning(job).is_some_and(|stand| shares(&stand));
+        job.longer = if loses { 1.0 / (1.0 - loss) } else { 1.0 };
+    }
+}
+
 struct World<'a> {
     on_fabric: Option<OnFabric<'a>>,
     scheduler: ElasticScheduler,
@@ -188,7 +230,10 @@ impl World<'_> {
         }
         match &mut self.on_fabric {
             Some(on_fabric) => on_fabric.feel(active, setup.round_s).map_err(|problem| ElasticError::Network { now_s, problem }),
-            None => Ok(()),
+            None => {
+                share_nodes(active, setup.habits.shared_node_loss);
+                Ok(())
+            }
         }
     }
 

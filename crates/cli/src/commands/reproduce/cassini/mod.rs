@@ -3,7 +3,7 @@
 mod page;
 mod schemes;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use ::sim::trace::{self, CASSINI_GPUS, CassiniTrace, NetworkOutcome, NetworkSetup, Outcome, Setup, TraceError};
 use clap::Args;
@@ -20,11 +20,11 @@ use serde::Serialize;
 use units::Rate;
 
 use self::schemes::{SCHEMES, Scheme};
+use super::report::ReportArgs;
 use crate::commands::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{self, Interval, interval},
     input::CliError,
-    output::{Output, print, say, write_files},
     table::Table,
 };
 
@@ -50,12 +50,8 @@ pub(crate) struct CassiniArgs {
     /// Seeds of each experiment [default: 10, quick 2]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX as u64))]
     seeds: Option<u64>,
-    /// Write the report, one HTML file that loads nothing
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// An experiment of the paper.
@@ -186,12 +182,8 @@ pub(super) fn run(args: &CassiniArgs) -> std::result::Result<ExitCode, CliError>
     }
     bar.finish_and_clear();
     let answer = Answer { schema: "antiphase.reproduce-cassini/v1", seeds, jobs, experiments };
-    if let Some(file) = &args.report {
-        let command = format!("antiphase reproduce cassini{} --seeds {seeds}", if args.quick { " --quick" } else { "" });
-        write_files(&[(file, &page::page(&answer, &command))])?;
-        say(&format!("wrote {}", file.display()));
-    }
-    print(&args.output.render(&answer, || table(&answer))?)?;
+    let command = format!("antiphase reproduce cassini{} --seeds {seeds}", if args.quick { " --quick" } else { "" });
+    args.report.give(&answer, || page::page(&answer, &command), || table(&answer))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -18,13 +18,13 @@ use self::{
     published::{Figures, OTHERS},
     read::Data,
 };
+use super::report::ReportArgs;
 use crate::{
     commands::{
         seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores},
         stats::{Interval, interval, mean},
     },
     input::CliError,
-    output::{Output, print, say, write_files},
     table::Table as Lines,
 };
 
@@ -60,12 +60,8 @@ pub(crate) struct DeepshareArgs {
     /// Drawn traces that are judged [default: 10, quick 2]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX as u64))]
     seeds: Option<u64>,
-    /// Write the report, one HTML file that loads nothing
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// What a rule knows of speeds.
@@ -169,12 +165,8 @@ pub(super) fn run(args: &DeepshareArgs) -> Result<ExitCode, CliError> {
         held_out,
         curves: (1..).zip(&courses).map(curve).collect(),
     };
-    if let Some(file) = &args.report {
-        let command = format!("antiphase reproduce deepshare --data FOLDER{} --seeds {drawn}", if args.quick { " --quick" } else { "" });
-        write_files(&[(file, &page::page(&answer, &command))])?;
-        say(&format!("wrote {}", file.display()));
-    }
-    print(&args.output.render(&answer, || table(&answer))?)?;
+    let command = format!("antiphase reproduce deepshare --data FOLDER{} --seeds {drawn}", if args.quick { " --quick" } else { "" });
+    args.report.give(&answer, || page::page(&answer, &command), || table(&answer))?;
     Ok(ExitCode::SUCCESS)
 }
 

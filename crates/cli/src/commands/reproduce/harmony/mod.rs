@@ -10,6 +10,7 @@ use ::harmony::{Interference, Job, KINDS, Mix, PPM, Part, Speeds, Stand, kind_na
 use clap::Args;
 use serde::Serialize;
 
+use super::report::ReportArgs;
 use crate::{
     commands::{
         learn::{
@@ -19,7 +20,6 @@ use crate::{
         seeds::{QUICK_SEEDS, SEEDS_MAX},
     },
     input::CliError,
-    output::{Output, print, say, write_files},
     table::Table,
 };
 
@@ -54,12 +54,8 @@ pub(crate) struct HarmonyArgs {
     /// A model (antiphase.harmony-model/v1); without it the one that the program has with it
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// Write the report, one HTML file that loads nothing
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// What a kind of job feels of others: two ranks on two servers, beside two ranks of each kind on the same two.
@@ -107,12 +103,8 @@ pub(super) fn run(args: &HarmonyArgs) -> Result<ExitCode, CliError> {
         loads,
         curve: model.about.curve,
     };
-    if let Some(file) = &args.report {
-        let command = format!("antiphase reproduce harmony{} --seeds {mixes}", if args.quick { " --quick" } else { "" });
-        write_files(&[(file, &page::page(&answer, &command))])?;
-        say(&format!("wrote {}", file.display()));
-    }
-    print(&args.output.render(&answer, || table(&answer))?)?;
+    let command = format!("antiphase reproduce harmony{} --seeds {mixes}", if args.quick { " --quick" } else { "" });
+    args.report.give(&answer, || page::page(&answer, &command), || table(&answer))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,7 +3,7 @@
 mod page;
 mod schemes;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::process::ExitCode;
 
 use ::sim::trace::{self, Mix, NetworkSetup, Outcome, Setup, TraceError};
 use clap::Args;
@@ -17,11 +17,11 @@ use serde::Serialize;
 use units::Rate;
 
 use self::schemes::{ALONE, POLICIES, Scheme, find, find_blind, schemes};
+use super::report::ReportArgs;
 use crate::commands::seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores};
 use crate::{
     commands::stats::{Interval, interval},
     input::CliError,
-    output::{Output, print, say, write_files},
     table::Table,
 };
 
@@ -64,12 +64,8 @@ pub(crate) struct SharingArgs {
     /// Seeds of each combination [default: 10, quick 2]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX as u64))]
     seeds: Option<u64>,
-    /// Write the report, one HTML file that loads nothing
-    #[arg(long, value_name = "FILE")]
-    report: Option<PathBuf>,
-    /// Output format
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    #[command(flatten)]
+    report: ReportArgs,
 }
 
 /// One run of a scheme.
@@ -150,12 +146,8 @@ pub(super) fn run(args: &SharingArgs) -> Result<ExitCode, CliError> {
     bar.finish_and_clear();
     let rows = schemes.iter().zip(&played).map(|(scheme, own)| row(scheme, own, (&schemes, &played))).collect();
     let answer = Answer { schema: "antiphase.reproduce-sharing/v1", seeds, jobs, rows, shares: shares(&schemes, &played) };
-    if let Some(file) = &args.report {
-        let command = format!("antiphase reproduce sharing{} --seeds {seeds}", if args.quick { " --quick" } else { "" });
-        write_files(&[(file, &page::page(&answer, &command))])?;
-        say(&format!("wrote {}", file.display()));
-    }
-    print(&args.output.render(&answer, || table(&answer))?)?;
+    let command = format!("antiphase reproduce sharing{} --seeds {seeds}", if args.quick { " --quick" } else { "" });
+    args.report.give(&answer, || page::page(&answer, &command), || table(&answer))?;
     Ok(ExitCode::SUCCESS)
 }
 

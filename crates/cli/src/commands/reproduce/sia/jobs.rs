@@ -1,15 +1,16 @@
 //! Sia, Gavel and Pollux on a trace of Sia's authors: beside what their own simulator gave when it was run again, and what their paper prints.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ::sim::trace::{
-    elastic::{Applications, ElasticOutcome, ElasticSetup, ElasticSubmission, run as play},
+    elastic::{Applications, ElasticOutcome, ElasticSetup, ElasticSubmission, Habits, run as play},
     read_elastic,
 };
 use policy::elastic::{ElasticRule, PolluxOptions, Search, SiaOptions};
 use render::experiment;
 use serde::Serialize;
 
+use crate::commands::reproduce::report::ReportArgs;
 use crate::{
     commands::{
         cpu_s,
@@ -17,7 +18,6 @@ use crate::{
         stats::mean,
     },
     input::{CliError, read_document},
-    output::{Output, print, say, write_files},
     table::Table,
 };
 
@@ -36,8 +36,7 @@ const DRAWS: u64 = 10;
 pub(super) struct Request<'a> {
     pub(super) folder: &'a Path,
     pub(super) quick: bool,
-    pub(super) report: Option<&'a PathBuf>,
-    pub(super) output: Output,
+    pub(super) report: &'a ReportArgs,
 }
 
 /// What is compared, and how many digits of it are shown.
@@ -91,14 +90,14 @@ const POLICIES: [Policy; 4] = [
         artifact: ElasticRule::Gavel,
         paper: ElasticRule::Gavel,
     },
-    Policy { name: "Pollux, exact", published: NOTHING, peer: NOTHING, artifact: EXACT, paper: EXACT },
+    Policy { name: "Pollux, exact search", published: NOTHING, peer: NOTHING, artifact: EXACT, paper: EXACT },
     Policy {
-        name: "Pollux, bred",
+        name: "Pollux, published search",
         published: decisions(2_200.0, 4_800.0),
         // Stopped after 0.9 h of the trace and a quarter of an hour of ours.
         peer: [None, None, None, None, None, Some(0.243_6), Some(1_414.5), Some(1_834.8)],
-        artifact: ElasticRule::Pollux(PolluxOptions { search: Search::Population { seed: 1 } }),
-        paper: ElasticRule::Pollux(PolluxOptions { search: Search::Population { seed: 1 } }),
+        artifact: ElasticRule::Pollux(PolluxOptions { search: Search::Published { seed: 1, avoids: true } }),
+        paper: ElasticRule::Pollux(PolluxOptions { search: Search::Published { seed: 1, avoids: true } }),
     },
 ];
 
@@ -154,27 +153,24 @@ pub(super) fn run(request: &Request<'_>) -> Result<(), CliError> {
     }
     bar.finish_and_clear();
     let answer = Answer { schema: "antiphase.reproduce-sia/v1", rows };
-    if let Some(file) = request.report {
-        let command = format!("antiphase reproduce sia --traces FOLDER{}", if request.quick { " --quick" } else { "" });
-        write_files(&[(file, &page(&answer, &command))])?;
-        say(&format!("wrote {}", file.display()));
-    }
-    print(&request.output.render(&answer, || table(&answer))?)
+    let command = format!("antiphase reproduce sia --traces FOLDER{}", if request.quick { " --quick" } else { "" });
+    request.report.give(&answer, || page(&answer, &command), || table(&answer))
 }
 
 fn compare(policy: &Policy, world: &World, quick: bool) -> Result<Vec<Row>, ::sim::trace::elastic::ElasticError> {
     let types = paper_cluster();
-    let figures = |rule: ElasticRule, applications: &Applications, moves_free: bool| {
-        let setup = ElasticSetup { types: &types, applications, rule, round_s: rule.round_s(), moves_free, network: None, clock: cpu_s };
+    let figures = |rule: ElasticRule, applications: &Applications, habits: Habits| {
+        let setup = ElasticSetup { types: &types, applications, rule, round_s: rule.round_s(), habits, network: None, clock: cpu_s };
         play(&world.trace, &setup).map(|outcome| figures(&outcome))
     };
-    let artifact = drawn(policy.artifact).into_iter().map(|rule| figures(rule, &world.measured, true)).collect::<Result<Vec<_>, _>>()?;
+    let artifact =
+        drawn(policy.artifact).into_iter().map(|rule| figures(rule, &world.measured, Habits::ARTIFACT)).collect::<Result<Vec<_>, _>>()?;
     let runs = |at: usize| artifact.iter().filter_map(move |figures| figures[at]);
     let range = |at: usize| [runs(at).fold(f64::INFINITY, f64::min), runs(at).fold(f64::NEG_INFINITY, f64::max)];
     let (paper, built_in) = if quick {
         (NOTHING, NOTHING)
     } else {
-        (figures(policy.paper, &world.measured, false)?, figures(policy.paper, &world.built_in, false)?)
+        (figures(policy.paper, &world.measured, Habits::PAPER)?, figures(policy.paper, &world.built_in, Habits::PAPER)?)
     };
     let row = |(at, (metric, digits)): (usize, (&'static str, usize))| Row {
         policy: policy.name,
@@ -221,7 +217,7 @@ const DIFFERENCES: [&str; 7] = [
     "Fits go on until nothing is gained, where the peer's stop at 1e-5. Times of jobs are not rounded to seconds at the end of each epoch.",
     "Placements that nobody measured are interpolated along the number of nodes with as many GPUs on each, where the peer triangulates; this matters on five T4 nodes only.",
     "Gavel's program has several best answers where jobs are equal: the peer's solver shares among them, ours prefers who had least. Paper differs from artifact for Gavel in what moves cost.",
-    "The peer's Pollux did not finish; the six jobs that it did are compared. Bred placements vary with the seed; exact ones are better by Pollux's measure, and not always by completion times, because it is blind to types.",
+    "The peer's Pollux did not finish; the six jobs that it did are compared. The published search draws, so that its placements vary with the seed, and sees nodes of eight GPUs as they are, where the peer splits them into four; the exact one is ours, better by Pollux's measure, and not always by completion times, because Pollux is blind to types.",
 ];
 
 /// One HTML file that loads nothing.

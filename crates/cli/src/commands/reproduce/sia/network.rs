@@ -4,7 +4,9 @@
 
 use ::sim::trace::{
     NetworkControl,
-    elastic::{Applications, ElasticError, ElasticNetwork, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, builtin, run as play},
+    elastic::{
+        Applications, ElasticError, ElasticNetwork, ElasticOutcome, ElasticSetup, ElasticSubmission, GpuType, Habits, builtin, run as play,
+    },
 };
 use fabric::{
     generate::{Clos2, clos2},
@@ -124,7 +126,7 @@ fn drawn(seed: u64, jobs: usize) -> Vec<ElasticSubmission> {
 fn played(trace: &[ElasticSubmission], applications: &Applications, network: Option<ElasticNetwork<'_>>) -> Result<Played, ElasticError> {
     let types = [GpuType { name: TYPE.to_owned(), nodes: LEAVES * HOSTS_PER_LEAF, gpus_per_node: GPUS_PER_HOST }];
     let rule = ElasticRule::Sia(SiaOptions::PAPER);
-    let setup = ElasticSetup { types: &types, applications, rule, round_s: rule.round_s(), moves_free: false, network, clock: cpu_s };
+    let setup = ElasticSetup { types: &types, applications, rule, round_s: rule.round_s(), habits: Habits::PAPER, network, clock: cpu_s };
     let outcome: ElasticOutcome = play(trace, &setup)?;
     Ok(Played { mean_s: outcome.mean_s(), longer: outcome.longer_mean.unwrap_or(1.0), policy_ms: outcome.policy_quantile_s(0.95) * 1e3 })
 }
