@@ -19,6 +19,8 @@ use alloc::{
     vec::Vec,
 };
 
+use units::Rate;
+
 use super::{
     Imported,
     cabling::{CableClaim, Cabling, End},
@@ -31,20 +33,29 @@ use crate::{FabricError, Finding, NodeKind, Provenance};
 #[derive(Clone, Debug)]
 pub struct Report {
     system: String,
+    /// What the system is, if it says so itself.
+    kind: Option<NodeKind>,
     neighbours: Vec<Neighbour>,
     findings: Vec<Finding>,
 }
 
-#[derive(Clone, Debug)]
-struct Neighbour {
-    local_port: String,
-    name: Option<String>,
-    chassis: Option<String>,
-    kind: Option<NodeKind>,
-    /// Best name first.
-    ports: Vec<String>,
+/// What a system sees on one of its ports.
+#[derive(Clone, Debug, Default)]
+pub struct Neighbour {
+    /// The system's own port.
+    pub local_port: String,
+    /// Name of the neighbour.
+    pub name: Option<String>,
+    /// Its chassis id.
+    pub chassis: Option<String>,
+    /// What it is.
+    pub kind: Option<NodeKind>,
+    /// Names of its port, best first.
+    pub ports: Vec<String>,
     /// The one of them that is the description.
-    description: Option<String>,
+    pub description: Option<String>,
+    /// What both ends negotiated.
+    pub capacity: Option<Rate>,
 }
 
 /// Reads the table of `system`.
@@ -56,7 +67,7 @@ pub fn report(system: &str, text: &str) -> Result<Report, FabricError> {
     let document = json::read(text)?;
     let root = At::root(&document);
     let lldp = root.get("lldp").ok_or_else(|| root.error("no key \"lldp\": not the output of lldpctl -f json or json0"))?;
-    let mut report = Report { system: system.into(), neighbours: Vec::new(), findings: Vec::new() };
+    let mut report = Report { system: system.into(), kind: None, neighbours: Vec::new(), findings: Vec::new() };
     for part in one_or_many(&lldp) {
         // A table without neighbours is legal, but it still has to be an object.
         let Some(interfaces) = part.get("interface") else {
@@ -83,11 +94,41 @@ pub fn report(system: &str, text: &str) -> Result<Report, FabricError> {
 }
 
 impl Report {
+    /// The table that a system told itself, and what it is. What has a name that is none is left out, and so are all neighbours of a port
+    /// that has several: what is between them forwards frames that no bridge forwards, and is seen by nobody.
+    ///
+    /// # Errors
+    /// [`FabricError::Document`] for a system whose name is none.
+    pub fn told(system: &str, kind: Option<NodeKind>, neighbours: Vec<Neighbour>) -> Result<Self, FabricError> {
+        check_name(|| "system name".into(), system)?;
+        let mut report = Self { system: system.into(), kind, neighbours: Vec::new(), findings: Vec::new() };
+        let mut of_port: BTreeMap<String, Vec<Neighbour>> = BTreeMap::new();
+        for neighbour in neighbours {
+            let names = [Some(&neighbour.local_port), neighbour.name.as_ref(), neighbour.chassis.as_ref()];
+            let are_names = names.into_iter().flatten().chain(&neighbour.ports).all(|name| check_name(String::new, name).is_ok());
+            let known = neighbour.name.is_some() || neighbour.chassis.is_some();
+            if known && are_names {
+                of_port.entry(neighbour.local_port.clone()).or_default().push(neighbour);
+            } else {
+                let message = format!("{}: a neighbour of {} has no name; left out", quoted(system), quoted(&neighbour.local_port));
+                report.findings.push(Finding { kind: "unidentified-neighbour", message });
+            }
+        }
+        for (port, mut list) in of_port {
+            if list.len() > 1 {
+                let message = format!("{}: {} neighbours on {}; left out", quoted(system), list.len(), quoted(&port));
+                report.findings.push(Finding { kind: "several-neighbours", message });
+            } else {
+                report.neighbours.append(&mut list);
+            }
+        }
+        Ok(report)
+    }
+
     fn read_interface(&mut self, local_port: &str, body: &At<'_>) -> Result<(), FabricError> {
         check_name(|| body.place(), local_port)?;
         body.object()?;
-        let mut neighbour =
-            Neighbour { local_port: local_port.into(), name: None, chassis: None, kind: None, ports: Vec::new(), description: None };
+        let mut neighbour = Neighbour { local_port: local_port.into(), ..Neighbour::default() };
         if let Some(chassis) = body.get("chassis") {
             for chassis in one_or_many(&chassis) {
                 neighbour.read_chassis(&chassis)?;
@@ -236,6 +277,10 @@ pub fn join(reports: impl IntoIterator<Item = Report>) -> Result<Imported, Fabri
     for report in &reports {
         let own = cabling.node(&report.system)?;
         cabling.nodes[own as usize].reported = true;
+        // A system that says itself what it is comes before what its neighbours say of it.
+        if let Some(kind) = report.kind {
+            findings.extend(cabling.state_kind(own, kind, Provenance::Observed));
+        }
     }
     let far_name = |neighbour: &'_ Neighbour| -> Option<String> {
         // A chassis that announces several names has none here, and its id names the node.
@@ -262,7 +307,7 @@ pub fn join(reports: impl IntoIterator<Item = Report>) -> Result<Imported, Fabri
                 ports.retain(|port| port != text);
             }
             let ends = [End { node: own, ports: vec![neighbour.local_port.clone()] }, End { node: far, ports }];
-            cabling.cable(CableClaim { ends, plan: false, capacity: None, provenance: Provenance::Observed })?;
+            cabling.cable(CableClaim { ends, plan: false, capacity: neighbour.capacity, provenance: Provenance::Observed })?;
         }
     }
     Ok(Imported { cabling, findings })

@@ -2,15 +2,20 @@
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    format,
     string::{String, ToString},
     vec::Vec,
 };
 use core::fmt;
 
 use serde::Serialize;
-use units::Rate;
+use units::{NodeId, Rate};
 
 use crate::{Fabric, Link, NodeKind, Port};
+
+mod observe;
+
+pub use observe::{OBSERVED_NAME, Observation, observe};
 
 /// How cables of the two fabrics are paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,17 +138,23 @@ impl Diff {
 /// The differences between a plan and what is there.
 #[must_use]
 pub fn diff(intended: &Fabric, observed: &Fabric, by: MatchBy) -> Diff {
+    compare(intended, observed, by, &BTreeSet::new()).0
+}
+
+/// The differences, and which cables of the plan are which of those that are there. Of the nodes in `nameless` the plan's port names are
+/// none of the devices'.
+fn compare(intended: &Fabric, observed: &Fabric, by: MatchBy, nameless: &BTreeSet<NodeId>) -> (Diff, Pairs) {
     let mut diff = Diff::default();
     compare_nodes(intended, observed, &mut diff);
-    let (mut ours, mut theirs) = (cables(intended), cables(observed));
+    let (mut ours, mut theirs) = (cables(intended, nameless), cables(observed, &BTreeSet::new()));
     // Pairs come before moved cables: a cable that has a partner stands where it should.
     let pairs = match by {
         MatchBy::Ports => pair_by_ports(&ours, &theirs),
         MatchBy::Nodes => pair_by_nodes(&ours, &theirs),
     };
-    for (our_key, their_key) in pairs {
+    for (our_key, their_key) in &pairs {
         // Compared cables leave both maps, so the rest at the end is missing or extra.
-        if let (Some(our), Some(their)) = (ours.remove(&our_key), theirs.remove(&their_key)) {
+        if let (Some(our), Some(their)) = (ours.remove(our_key), theirs.remove(their_key)) {
             // A port that our plan does not name is shown by the name that was observed.
             let [a, b] =
                 [(&our_key.a, &their_key.a), (&our_key.b, &their_key.b)].map(|(our, their)| if our.numbered { their } else { our });
@@ -156,7 +167,7 @@ pub fn diff(intended: &Fabric, observed: &Fabric, by: MatchBy) -> Diff {
     }
     diff.missing = ours.into_keys().collect();
     diff.extra = theirs.into_keys().collect();
-    diff
+    (diff, pairs)
 }
 
 fn compare_nodes(intended: &Fabric, observed: &Fabric, diff: &mut Diff) {
@@ -207,8 +218,12 @@ impl Directions {
 
 type Cables = BTreeMap<CableEnds, Directions>;
 
-fn cables(fabric: &Fabric) -> Cables {
-    let end = |port: &Port| End { node: fabric.node(port.node).name.clone(), port: port.name.clone(), numbered: fabric.is_numbered(port) };
+fn cables(fabric: &Fabric, nameless: &BTreeSet<NodeId>) -> Cables {
+    let end = |port: &Port| End {
+        node: fabric.node(port.node).name.clone(),
+        port: port.name.clone(),
+        numbered: fabric.is_numbered(port) || nameless.contains(&port.node),
+    };
     let mut cables = Cables::new();
     let mut add = |link: &Link| {
         let (from, to) = (end(&link.from), end(&link.to));
@@ -351,183 +366,39 @@ impl fmt::Display for End {
     }
 }
 
+impl Diff {
+    /// Each difference: its kind, and where it is.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let rate = |mbps: u64| Rate(mbps).to_string();
+        let nodes = self.missing_nodes.iter().map(|node| ("missing node", node.clone()));
+        let extra = self.extra_nodes.iter().map(|node| ("extra node", node.clone()));
+        let kinds = self
+            .kinds
+            .iter()
+            .map(|KindMismatch { node, intended, observed }| ("other kind", format!("{node}: intended {intended}, observed {observed}")));
+        let cable = |kind| move |CableEnds { a, b }: &CableEnds| (kind, format!("{a} -- {b}"));
+        let moved = self
+            .moved
+            .iter()
+            .map(|Moved { kept, intended, observed }| ("moved cable", format!("{kept}: intended to {intended}, observed to {observed}")));
+        let capacities = self.capacities.iter().map(|CapacityMismatch { from, to, intended_mbps, observed_mbps }| {
+            let (intended, observed) = (rate(*intended_mbps), rate(*observed_mbps));
+            ("capacity", format!("{from} -> {to}: intended {intended}, observed {observed}"))
+        });
+        let one_way =
+            self.one_way.iter().map(|OneWay { from, to, missing_in }| ("one way", format!("{from} -> {to}: not in {missing_in}")));
+        let cables = self.missing.iter().map(cable("missing cable")).chain(self.extra.iter().map(cable("extra cable"))).chain(moved);
+        nodes.chain(extra).chain(kinds).chain(cables).chain(capacities).chain(one_way).collect()
+    }
+}
+
 impl fmt::Display for Diff {
     /// One line per difference, its kind first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for node in &self.missing_nodes {
-            writeln!(f, "missing node   {node}")?;
-        }
-        for node in &self.extra_nodes {
-            writeln!(f, "extra node     {node}")?;
-        }
-        for KindMismatch { node, intended, observed } in &self.kinds {
-            writeln!(f, "other kind     {node}: intended {intended}, observed {observed}")?;
-        }
-        for CableEnds { a, b } in &self.missing {
-            writeln!(f, "missing cable  {a} -- {b}")?;
-        }
-        for CableEnds { a, b } in &self.extra {
-            writeln!(f, "extra cable    {a} -- {b}")?;
-        }
-        for Moved { kept, intended, observed } in &self.moved {
-            writeln!(f, "moved cable    {kept}: intended to {intended}, observed to {observed}")?;
-        }
-        for CapacityMismatch { from, to, intended_mbps, observed_mbps } in &self.capacities {
-            let (intended, observed) = (Rate(*intended_mbps).to_string(), Rate(*observed_mbps).to_string());
-            writeln!(f, "capacity       {from} -> {to}: intended {intended}, observed {observed}")?;
-        }
-        for OneWay { from, to, missing_in } in &self.one_way {
-            writeln!(f, "one way        {from} -> {to}: not in {missing_in}")?;
-        }
-        Ok(())
+        self.lines().iter().try_for_each(|(kind, place)| writeln!(f, "{kind:<15}{place}"))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::native::read;
-
-    const PLAN: &str = "schema: antiphase.fabric/v1
-hosts: [h1, h2, h3]
-switches: [{name: leaf1, tier: 1}, {name: spine1, tier: 2}]
-cables:
-  - {ends: ['h1:e', 'leaf1:p1'], capacity: 100G}
-  - {ends: ['h2:e', 'leaf1:p2'], capacity: 100G}
-  - {ends: ['h3:e', 'leaf1:p3'], capacity: 100G}
-  - {ends: ['leaf1:up', 'spine1:p1'], capacity: 400G}
-";
-
-    fn lines(observed: &str, by: MatchBy) -> Vec<String> {
-        let diff = diff(&read(PLAN).unwrap(), &read(observed).unwrap(), by);
-        assert_eq!(diff.count(), diff.to_string().lines().count());
-        diff.to_string().lines().map(String::from).collect()
-    }
-
-    #[test]
-    fn a_fabric_does_not_differ_from_itself() {
-        assert_eq!(lines(PLAN, MatchBy::Ports), [""; 0]);
-        assert!(diff(&read(PLAN).unwrap(), &read(PLAN).unwrap(), MatchBy::Nodes).is_empty());
-    }
-
-    #[test]
-    fn swapped_cables_are_moved_not_missing() {
-        let swapped = PLAN.replace("'leaf1:p1'", "'leaf1:px'").replace("'leaf1:p2'", "'leaf1:p1'").replace("'leaf1:px'", "'leaf1:p2'");
-        assert_eq!(
-            lines(&swapped, MatchBy::Ports),
-            [
-                "moved cable    h1:e: intended to leaf1:p1, observed to leaf1:p2",
-                "moved cable    h2:e: intended to leaf1:p2, observed to leaf1:p1"
-            ]
-        );
-        assert_eq!(lines(&swapped, MatchBy::Nodes), [""; 0]);
-    }
-
-    #[test]
-    fn a_moved_cable_is_still_compared() {
-        // h1 sorts before leaf1 and after aaa: the ends of the observed cable change places.
-        let observed = PLAN.replace("['h1:e', 'leaf1:p1'], capacity: 100G", "['h1:e', 'aaa:x'], capacity: 100G, reverse: {capacity: 10G}");
-        let observed = observed.replace("switches: [", "switches: [{name: aaa}, ");
-        assert_eq!(
-            lines(&observed, MatchBy::Ports),
-            [
-                "extra node     aaa",
-                "moved cable    h1:e: intended to leaf1:p1, observed to aaa:x",
-                "capacity       aaa:x -> h1:e: intended 100 Gb/s, observed 10 Gb/s"
-            ]
-        );
-    }
-
-    #[test]
-    fn every_kind_of_difference_is_named() {
-        let observed = "schema: antiphase.fabric/v1
-hosts: [h1, h2, spine1, h9]
-switches: [{name: leaf1, tier: 2}]
-cables:
-  - {ends: ['h1:e', 'leaf1:p1'], capacity: 100G, reverse: {capacity: 25G}}
-  - {ends: ['h2:e', 'leaf1:p2'], one_way: true}
-  - {ends: ['h9:e', 'leaf1:p9']}
-  - {ends: ['leaf1:up', 'spine1:p1'], capacity: unknown}
-";
-        assert_eq!(
-            lines(observed, MatchBy::Ports),
-            [
-                "missing node   h3",
-                "extra node     h9",
-                "other kind     leaf1: intended switch of tier 1, observed switch of tier 2",
-                "other kind     spine1: intended switch of tier 2, observed host",
-                "missing cable  h3:e -- leaf1:p3",
-                "extra cable    h9:e -- leaf1:p9",
-                "capacity       leaf1:p1 -> h1:e: intended 100 Gb/s, observed 25 Gb/s",
-                "one way        leaf1:p2 -> h2:e: not in observed",
-            ]
-        );
-    }
-
-    /// A plan that names no ports, and what LLDP saw: the numbers p0, p1 of the plan say nothing.
-    const PORTLESS: &str = "schema: antiphase.fabric/v1
-hosts: [h1, h2]
-switches: [{name: leaf1, tier: 1}, {name: spine1, tier: 2}]
-cables:
-  - {ends: ['h1:eth0', leaf1], capacity: 100G}
-  - {ends: ['h2:eth0', leaf1], capacity: 100G}
-  - {ends: [leaf1, spine1], capacity: 400G, parallel: 2}
-";
-    const SEEN: &str = "schema: antiphase.fabric/v1
-hosts: [h1, h2]
-switches: [{name: leaf1, tier: 1}, {name: spine1, tier: 2}]
-cables:
-  - {ends: ['h1:eth0', 'leaf1:Ethernet8'], capacity: 100G}
-  - {ends: ['h2:eth0', 'leaf1:Ethernet0'], capacity: 100G}
-  - {ends: ['leaf1:Ethernet16', 'spine1:p1'], capacity: 400G}
-  - {ends: ['leaf1:Ethernet20', 'spine1:p0'], capacity: 400G}
-";
-
-    fn between(intended: &str, observed: &str) -> Vec<String> {
-        let diff = diff(&read(intended).unwrap(), &read(observed).unwrap(), MatchBy::Ports);
-        assert_eq!(diff.count(), diff.to_string().lines().count());
-        diff.to_string().lines().map(String::from).collect()
-    }
-
-    #[test]
-    fn ports_that_a_plan_does_not_name_are_matched_by_their_peer() {
-        assert_eq!(between(PORTLESS, SEEN), [""; 0]);
-        assert_eq!(between(SEEN, PORTLESS), [""; 0]);
-        // Written and read again, a number is still a number.
-        let again = |text: &str| crate::native::write_yaml(&read(text).unwrap());
-        assert_eq!(between(&again(PORTLESS), &again(SEEN)), [""; 0]);
-    }
-
-    #[test]
-    fn what_differs_is_named_as_far_as_it_has_a_name() {
-        assert_eq!(
-            between(PORTLESS, &SEEN.replace("'leaf1:Ethernet8'], capacity: 100G", "'leaf1:Ethernet8'], capacity: 25G")),
-            [
-                "capacity       h1:eth0 -> leaf1:Ethernet8: intended 100 Gb/s, observed 25 Gb/s",
-                "capacity       leaf1:Ethernet8 -> h1:eth0: intended 100 Gb/s, observed 25 Gb/s"
-            ]
-        );
-        assert_eq!(
-            between(PORTLESS, &SEEN.replace("['h2:eth0', 'leaf1:Ethernet0']", "['h2:eth0', 'spine1:p7']")),
-            ["moved cable    h2:eth0: intended to leaf1, observed to spine1:p7"]
-        );
-        assert_eq!(
-            between(PORTLESS, &SEEN.replace("  - {ends: ['leaf1:Ethernet20', 'spine1:p0'], capacity: 400G}\n", "")),
-            ["missing cable  leaf1 -- spine1"]
-        );
-        // Another NIC of the host is another cable, whatever the leaf's port.
-        assert_eq!(
-            between(PORTLESS, &SEEN.replace("h2:eth0", "h2:eth1")),
-            ["missing cable  h2:eth0 -- leaf1", "extra cable    h2:eth1 -- leaf1:Ethernet0"]
-        );
-    }
-
-    #[test]
-    fn matching_by_nodes_counts_parallel_cables() {
-        let observed = PLAN.replace(
-            "  - {ends: ['leaf1:up', 'spine1:p1']",
-            "  - {ends: ['leaf1:up9', 'spine1:p2'], capacity: 400G}\n  - {ends: ['leaf1:upX', 'spine1:p1']",
-        );
-        assert_eq!(lines(&observed, MatchBy::Nodes), ["extra cable    leaf1:upX -- spine1:p1"]);
-    }
-}
+mod tests;
