@@ -8,7 +8,7 @@ use antiphase_telemetry::{
     lldp,
     roce::{self, CnpFrame},
 };
-use units::Nanos;
+use units::{Nanos, Rate};
 
 /// SplitMix64: 64 bits from each state, all states in one round.
 fn next(state: &mut u64) -> u64 {
@@ -27,7 +27,9 @@ fn main() {
     let (source, destination) = (Ipv4Addr::new(10, 9, 0, 2), Ipv4Addr::new(10, 9, 0, 1));
     let to = CnpFrame { destination_mac: [2; 6], source_mac: [4; 6], source, destination, source_port: 49_152, queue_pair: 0xd2 };
     let system = Some("leaf-01".to_owned());
-    let advert = lldp::Advert { chassis: "leaf-01".into(), port: "Ethernet1/1".into(), ttl: Nanos::from_millis(120_000), system };
+    let (description, forwards, rate) = (Some("Eth1/1".to_owned()), Some(true), Some(Rate(100_000)));
+    let ttl = Nanos::from_millis(120_000);
+    let advert = lldp::Advert { chassis: "leaf-01".into(), port: "Ethernet1/1".into(), ttl, system, description, forwards, rate };
     let seeds = [roce::cnp(&to).to_vec(), lldp::encode(&advert)];
     let (mut packets, mut whole, mut adverts) = (0_u64, 0_u64, 0_u64);
     let mut frame = Vec::new();

@@ -1,10 +1,16 @@
 //! Counters of a network interface.
 
-use std::{fs::File, ops::Range, os::unix::fs::FileExt};
+use std::{
+    fs::{self, File},
+    ops::Range,
+    os::unix::fs::FileExt,
+};
+
+use units::Rate;
 
 use crate::{
     counter::{Counter, Width},
-    file::{NumberFile, Root, names},
+    file::{NumberFile, Root, names, text},
 };
 
 /// What a seq_file hands out in one reading at most: a page. That is some thirty interfaces; a host with more reads files one by one,
@@ -29,6 +35,22 @@ const FILES: [(Counter, &str); 6] = [
 #[must_use]
 pub fn interface_names(root: &Root) -> Vec<String> {
     names(&root.net())
+}
+
+/// What an interface negotiated, as its driver says in `speed` (Documentation/ABI/testing/sysfs-class-net); `None` where the driver does not
+/// know, as while the cable is down.
+#[must_use]
+pub fn link_rate(root: &Root, name: &str) -> Option<Rate> {
+    // Unknown is -1, or 2^32 - 1 in older kernels, or an error.
+    let mbps = text(&root.net().join(name).join("speed"))?.parse().ok()?;
+    (mbps > 0 && mbps < u64::from(u32::MAX)).then_some(Rate(mbps))
+}
+
+/// The bridge of which an interface is a port.
+#[must_use]
+pub fn bridge_of(root: &Root, name: &str) -> Option<String> {
+    let bridge = fs::read_link(root.net().join(name).join("brport/bridge")).ok()?;
+    bridge.file_name()?.to_str().map(str::to_owned)
 }
 
 /// The open counters of one interface.
@@ -126,9 +148,25 @@ fn interface_of(line: &str) -> Option<(Range<usize>, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
+
+    #[test]
+    fn a_rate_that_the_driver_does_not_know_is_absent() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::under(folder.path());
+        let eth = root.net().join("eth0");
+        fs::create_dir_all(&eth).unwrap();
+        assert_eq!(link_rate(&root, "eth0"), None);
+        let of = |text: &str| {
+            fs::write(eth.join("speed"), text).unwrap();
+            link_rate(&root, "eth0").map(Rate::mbps)
+        };
+        assert_eq!(["400000\n", "-1\n", "4294967295\n", "0\n", ""].map(of), [Some(400_000), None, None, None, None]);
+        assert_eq!(bridge_of(&root, "eth0"), None);
+        fs::create_dir_all(eth.join("brport")).unwrap();
+        std::os::unix::fs::symlink("../../br0", eth.join("brport/bridge")).unwrap();
+        assert_eq!(bridge_of(&root, "eth0").as_deref(), Some("br0"));
+    }
 
     #[test]
     fn a_table_says_what_the_files_say() {

@@ -70,6 +70,13 @@ impl Series {
         self.readings.len()
     }
 
+    /// Bytes from the first reading to the last.
+    #[must_use]
+    pub fn carried(&self) -> u64 {
+        let ends = self.readings.front().zip(self.readings.back());
+        ends.map_or(0, |((_, first), (_, last))| last - first)
+    }
+
     /// Whether there is no reading.
     #[must_use]
     pub fn is_empty(&self) -> bool {

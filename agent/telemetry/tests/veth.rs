@@ -84,8 +84,9 @@ fn neighbours_come_and_go_on_a_real_cable() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    let leaf = Neighbour { port: pair.near.clone(), chassis: "leaf-01".into(), remote_port: "Ethernet8".into() };
+    let leaf = Neighbour { port: pair.near.clone(), chassis: "leaf-01".into(), remote_port: "Ethernet8".into(), ..Neighbour::default() };
     let nameless = Neighbour { chassis: "chassis-1".into(), ..leaf.clone() };
+    let leaf = Neighbour { chassis_id: Some("chassis-1".into()), ..leaf };
     // Frames that are not LLDP, malformed ones and foreign protocols change nothing.
     let mut foreign = lldp(120, b"foreign");
     foreign[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());

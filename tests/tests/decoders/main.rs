@@ -19,7 +19,7 @@ use proto::{
     frame,
     v1alpha1::{self as pb, AgentFrame, ServiceFrame, agent_frame},
 };
-use telemetry::{InterfaceTable, Root, lldp};
+use telemetry::{InterfaceTable, Root, lldp, nldev};
 use units::{Nanos, NodeTime};
 
 /// Changed inputs of each decoder, unless `ANTIPHASE_INPUTS` says otherwise.
@@ -284,4 +284,10 @@ fn lldp() {
         let table = str::from_utf8(input).map_or_else(|_| "no text".into(), |text| told(lldp::neighbours(text), Vec::len));
         format!("{} {table}", told(lldp::parse(input), |_| 1))
     });
+}
+
+/// Counters of queue pairs, from the kernel.
+#[test]
+fn nldev() {
+    run("nldev", Vec::new(), |input| told(nldev::decode(input), |answer| answer.devices.len() + answer.counters.len()));
 }

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, io, time::Duration};
 use pnet::datalink::{self, Channel, ChannelType, DataLinkReceiver};
 use units::NodeTime;
 
-use super::{ETHERTYPE, Neighbour, parse};
+use super::{Advert, ETHERTYPE, Neighbour, parse};
 
 /// Most neighbours held: a cable has one system at its end, and a hub a few.
 pub const HELD_MAX: usize = 1_024;
@@ -50,7 +50,8 @@ impl std::error::Error for CaptureError {}
 /// Listens on a set of ports.
 pub struct Capture {
     sockets: Vec<(String, Box<dyn DataLinkReceiver>)>,
-    held: BTreeMap<Neighbour, NodeTime>,
+    /// By port, system and the system's port: what else it says may change.
+    held: BTreeMap<[String; 3], (Neighbour, NodeTime)>,
 }
 
 impl core::fmt::Debug for Capture {
@@ -96,21 +97,31 @@ impl Capture {
                 let Ok(payload) = socket.next() else { break };
                 // Anybody on the cable can send anything, so a frame that is no LLDP is passed over.
                 let Ok(advert) = parse(payload) else { continue };
-                let chassis = advert.system.unwrap_or(advert.chassis);
-                let neighbour = Neighbour { port: port.clone(), chassis, remote_port: advert.port };
+                let until = now.saturating_add(advert.ttl);
+                let neighbour = neighbour(port, advert);
+                let key = [&neighbour.port, &neighbour.chassis, &neighbour.remote_port].map(Clone::clone);
                 // A TTL of 0 is a goodbye: `retain` below drops the neighbour at once. HELD_MAX bounds what a sender of ever new
                 // names can fill.
-                if self.held.len() < HELD_MAX || self.held.contains_key(&neighbour) {
-                    self.held.insert(neighbour, now.saturating_add(advert.ttl));
+                if self.held.len() < HELD_MAX || self.held.contains_key(&key) {
+                    self.held.insert(key, (neighbour, until));
                 }
             }
         }
-        self.held.retain(|_, until| *until > now);
+        self.held.retain(|_, (_, until)| *until > now);
     }
 
     /// The neighbours of now, sorted.
     #[must_use]
     pub fn neighbours(&self) -> Vec<Neighbour> {
-        self.held.keys().cloned().collect()
+        self.held.values().map(|(neighbour, _)| neighbour.clone()).collect()
     }
+}
+
+fn neighbour(port: &str, advert: Advert) -> Neighbour {
+    let Advert { chassis, port: remote_port, system, description, forwards, rate, .. } = advert;
+    let (chassis, chassis_id) = match system {
+        Some(system) => (system, Some(chassis)),
+        None => (chassis, None),
+    };
+    Neighbour { port: port.into(), chassis, remote_port, chassis_id, description, forwards, rate }
 }

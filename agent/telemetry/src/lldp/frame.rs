@@ -1,8 +1,8 @@
 //! The payload of an LLDP frame: a list of TLVs, each with 7 bits of type and 9 bits of length.
 
-use units::Nanos;
+use units::{Nanos, Rate};
 
-use super::{NAME_BYTES_MAX, name};
+use super::{NAME_BYTES_MAX, mau, name};
 
 /// Most TLVs that are read of one frame. A frame of 1,500 bytes could hold 750 empty ones; systems send about twenty.
 pub const TLVS_MAX: usize = 128;
@@ -14,7 +14,17 @@ const END: u16 = 0;
 const CHASSIS_ID: u16 = 1;
 const PORT_ID: u16 = 2;
 const TTL: u16 = 3;
+const PORT_DESCRIPTION: u16 = 4;
 const SYSTEM_NAME: u16 = 5;
+const CAPABILITIES: u16 = 7;
+const ORGANISATION: u16 = 127;
+
+/// What forwards between cables: bridge and router (IEEE 802.1AB, 8.5.8).
+const FORWARDING: u16 = 1 << 2 | 1 << 4;
+/// A system that is nothing but an end station.
+const STATION: u16 = 1 << 7;
+/// IEEE 802.3 and its subtype of what was negotiated (IEEE 802.3, 79.3.1).
+const NEGOTIATION: [u8; 4] = [0x00, 0x12, 0x0f, 1];
 
 /// What a neighbour says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +37,12 @@ pub struct Advert {
     pub ttl: Nanos,
     /// System name, if it gives one.
     pub system: Option<String>,
+    /// Port description, if it gives one: often the port's own name, where the id is a MAC address.
+    pub description: Option<String>,
+    /// Whether it forwards between cables, as a switch does; `None` where it does not say.
+    pub forwards: Option<bool>,
+    /// The rate that both ends agreed on, if it says so.
+    pub rate: Option<Rate>,
 }
 
 /// Why a payload is not LLDP.
@@ -77,7 +93,7 @@ pub fn parse(payload: &[u8]) -> Result<Advert, FrameError> {
     let ttl = mandatory(&mut rest, TTL)?;
     let seconds = ttl.first_chunk::<2>().map(|seconds| u16::from_be_bytes(*seconds)).ok_or(FrameError::BadValue { tlv: TTL })?;
     let ttl = Nanos::from_millis(u64::from(seconds) * 1_000);
-    let mut advert = Advert { chassis, port, ttl, system: None };
+    let mut advert = Advert { chassis, port, ttl, system: None, description: None, forwards: None, rate: None };
     for _ in 0..TLVS_MAX {
         // Ethernet pads short frames with zeros, which read as the end; a frame without an end is taken as it is. TLVS_MAX bounds
         // the loop for a sender who fills a frame with empty TLVs.
@@ -88,6 +104,9 @@ pub fn parse(payload: &[u8]) -> Result<Advert, FrameError> {
             (END, _) => break,
             // A second name that is not printable must not erase a good one.
             (SYSTEM_NAME, value) => advert.system = name(value).or(advert.system),
+            (PORT_DESCRIPTION, value) => advert.description = name(value).or(advert.description),
+            (CAPABILITIES, value) => advert.forwards = forwards(value).or(advert.forwards),
+            (ORGANISATION, value) => advert.rate = negotiated(value).or(advert.rate),
             _ => {}
         }
     }
@@ -95,7 +114,8 @@ pub fn parse(payload: &[u8]) -> Result<Advert, FrameError> {
 }
 
 /// The payload of a frame that says this: the inverse of [`parse`]. Ids go as text, chassis by local name (subtype 7) and port by interface
-/// name (subtype 5); of a text that is too long for a TLV, what fits of it, and of a time whole seconds, at most 65,535.
+/// name (subtype 5); of a text that is too long for a TLV, what fits of it, of a time whole seconds, at most 65,535, and of a rate those
+/// that a kind of medium has.
 #[must_use]
 pub fn encode(advert: &Advert) -> Vec<u8> {
     let mut payload = Vec::new();
@@ -108,8 +128,19 @@ pub fn encode(advert: &Advert) -> Vec<u8> {
     put(PORT_ID, [&[5], fitting(&advert.port)]);
     let seconds = u16::try_from(advert.ttl.0 / 1_000_000_000).unwrap_or(u16::MAX);
     put(TTL, [&seconds.to_be_bytes(), &[]]);
+    if let Some(description) = &advert.description {
+        put(PORT_DESCRIPTION, [fitting(description), &[]]);
+    }
     if let Some(system) = &advert.system {
         put(SYSTEM_NAME, [fitting(system), &[]]);
+    }
+    if let Some(forwards) = advert.forwards {
+        let enabled = if forwards { FORWARDING } else { STATION }.to_be_bytes();
+        put(CAPABILITIES, [&enabled, &enabled]);
+    }
+    if let Some(kind) = advert.rate.and_then(mau::kind) {
+        // Negotiation is supported and done; what was advertised is nobody's business here.
+        put(ORGANISATION, [&NEGOTIATION, &[&[3, 0, 0][..], &kind.to_be_bytes()].concat()]);
     }
     put(END, [&[], &[]]);
     payload
@@ -128,6 +159,25 @@ fn tlv<'a>(rest: &mut &'a [u8]) -> Result<(u16, &'a [u8]), FrameError> {
     let (value, after) = body.split_at_checked(usize::from(header & 0x1ff)).ok_or(FrameError::Cut)?;
     *rest = after;
     Ok((header >> 9, value))
+}
+
+/// What is enabled of a system's capabilities; what it could do says nothing.
+fn forwards(value: &[u8]) -> Option<bool> {
+    let (_, enabled) = value.split_first_chunk::<2>()?;
+    let enabled = u16::from_be_bytes(*enabled.first_chunk()?);
+    // A wireless access point or a telephone is neither a switch nor a host.
+    match (enabled & FORWARDING != 0, enabled & STATION != 0) {
+        (true, _) => Some(true),
+        (false, true) => Some(false),
+        (false, false) => None,
+    }
+}
+
+/// The rate of the operational kind of medium. One that is not negotiated is as true: it is what the port runs at.
+fn negotiated(value: &[u8]) -> Option<Rate> {
+    // A byte of status and two of what was advertised stand before the kind.
+    let kind = value.strip_prefix(&NEGOTIATION)?.get(3..5)?;
+    mau::rate(u16::from_be_bytes(kind.try_into().ok()?))
 }
 
 fn mandatory<'a>(rest: &mut &'a [u8], wanted: u16) -> Result<&'a [u8], FrameError> {
@@ -168,7 +218,11 @@ mod tests {
             (2, b"\x05Ethernet448"),
             (3, &[0, 120, 9]),
             (4, b"Eth57/1"),
+            // Bridge and router, of which the router is enabled.
+            (7, &[0, 0x14, 0, 0x10]),
             (127, b"\x00\x80\xc2\x01\x00\x01"),
+            // 100GBASE-CR4.
+            (127, b"\x00\x12\x0f\x01\x03\x00\x00\x00\x62"),
             (5, b"leaf-01"),
             (0, b""),
             (5, b"after the end"),
@@ -178,6 +232,22 @@ mod tests {
         assert_eq!(advert.port, "Ethernet448");
         assert_eq!(advert.ttl, Nanos::from_millis(120_000));
         assert_eq!(advert.system.as_deref(), Some("leaf-01"));
+        assert_eq!(advert.description.as_deref(), Some("Eth57/1"));
+        assert_eq!((advert.forwards, advert.rate), (Some(true), Some(Rate(100_000))));
+    }
+
+    #[test]
+    fn what_a_system_does_not_say_is_not_known() {
+        let with = |tlv: (u16, &[u8])| parse(&frame(&[(1, b"\x07x"), (2, b"\x05y"), (3, &[0, 1]), tlv])).unwrap();
+        assert_eq!(with((7, &[0, 0x80, 0, 0x80])).forwards, Some(false));
+        // Able to forward, and not doing it; an access point; cut.
+        for value in [&[0, 0x14, 0, 0][..], &[0, 8, 0, 8], &[0, 0x14, 0], &[]] {
+            assert_eq!(with((7, value)).forwards, None, "{value:?}");
+        }
+        // An unknown kind of medium, and a value that ends before it.
+        for value in [&b"\x00\x12\x0f\x01\x03\x00\x00\xff\xff"[..], b"\x00\x12\x0f\x01\x03\x00\x00\x00", b"\x00\x12\x0f\x01", b""] {
+            assert_eq!(with((127, value)).rate, None, "{value:?}");
+        }
     }
 
     #[test]
@@ -206,8 +276,11 @@ mod tests {
             port: "Ethernet1/1".into(),
             ttl: Nanos::from_millis(120_999),
             system: Some("leaf-01".into()),
+            description: None,
+            forwards: Some(false),
+            rate: Some(Rate(10_000)),
         };
-        let expected = b"\x02\x08\x07leaf-01\x04\x0c\x05Ethernet1/1\x06\x02\x00\x78\x0a\x07leaf-01\x00\x00";
+        let expected = b"\x02\x08\x07leaf-01\x04\x0c\x05Ethernet1/1\x06\x02\x00\x78\x0a\x07leaf-01\x0e\x04\x00\x80\x00\x80\xfe\x09\x00\x12\x0f\x01\x03\x00\x00\x00\x21\x00\x00";
         assert_eq!(encode(&advert), expected);
         let long = Advert { chassis: "\u{e9}".repeat(200), ttl: Nanos(u64::MAX), ..advert };
         let read = parse(&encode(&long)).unwrap();
@@ -216,8 +289,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(chassis in "[!-~]{1,255}", port in "[!-~]{1,255}", seconds: u16, system in prop::option::of("[!-~]{1,255}")) {
-            let advert = Advert { chassis, port, ttl: Nanos::from_millis(u64::from(seconds) * 1_000), system };
+        fn what_is_written_is_read(
+            chassis in "[!-~]{1,255}",
+            port in "[!-~]{1,255}",
+            seconds: u16,
+            system in prop::option::of("[!-~]{1,255}"),
+            description in prop::option::of("[!-~]{1,255}"),
+            forwards: Option<bool>,
+            rate in prop::option::of(prop::sample::select(vec![Rate(1_000), Rate(25_000), Rate(100_000)])),
+        ) {
+            let ttl = Nanos::from_millis(u64::from(seconds) * 1_000);
+            let advert = Advert { chassis, port, ttl, system, description, forwards, rate };
             prop_assert_eq!(parse(&encode(&advert)).unwrap(), advert);
         }
 

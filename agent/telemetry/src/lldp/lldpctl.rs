@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Neighbour, capture::HELD_MAX, name};
+use super::{Neighbour, capture::HELD_MAX, mau, name};
 
 /// Longest table that is read: a thousand neighbours of 2 KiB.
 pub const TABLE_BYTES_MAX: usize = 4 << 20;
@@ -56,10 +56,29 @@ fn neighbour(interface: &Value) -> Option<Neighbour> {
     let port = name(interface.get("name")?.as_str()?.as_bytes())?;
     let chassis = list(interface, "chassis").next()?;
     let remote = list(interface, "port").next()?;
+    let (id, system) = (first_value(chassis, "id"), first_value(chassis, "name"));
+    let (remote_id, mut description) = (first_value(remote, "id"), first_value(remote, "descr"));
+    let rate = list(remote, "auto-negotiation").find_map(|part| mau::named(&first_value(part, "current")?));
     // People know a switch by its name and a port by its id; the other word stands in where that one is missing.
-    let chassis = first_value(chassis, "name").or_else(|| first_value(chassis, "id"))?;
-    let remote_port = first_value(remote, "id").or_else(|| first_value(remote, "descr"))?;
-    Some(Neighbour { port, chassis, remote_port })
+    let (chassis_name, chassis_id) = match system {
+        Some(system) => (system, id),
+        None => (id?, None),
+    };
+    let remote_port = remote_id.or_else(|| description.take())?;
+    Some(Neighbour { port, chassis: chassis_name, remote_port, chassis_id, description, forwards: forwards(chassis), rate })
+}
+
+/// As the frame's decoder has it: what is enabled counts.
+fn forwards(chassis: &Value) -> Option<bool> {
+    let is_on = |kind: &str| {
+        let named = |entry: &&Value| entry.get("type").and_then(Value::as_str) == Some(kind);
+        list(chassis, "capability").filter(named).any(|entry| entry.get("enabled").and_then(Value::as_bool) == Some(true))
+    };
+    match (is_on("Bridge") || is_on("Router"), is_on("Station")) {
+        (true, _) => Some(true),
+        (false, true) => Some(false),
+        (false, false) => None,
+    }
 }
 
 fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
@@ -80,12 +99,17 @@ mod tests {
     #[test]
     fn a_table_is_read() {
         let text = r#"{"lldp":[{"interface":[
-            {"name":"ens1f0","via":"LLDP","chassis":[{"id":[{"type":"mac","value":"aa:bb:cc:dd:ee:02"}],"name":[{"value":"leaf-02"}]}],
-             "port":[{"id":[{"type":"local","value":"Eth1/1"}],"descr":[{"value":"x"}]}]},
+            {"name":"ens1f0","via":"LLDP","chassis":[{"id":[{"type":"mac","value":"aa:bb:cc:dd:ee:02"}],"name":[{"value":"leaf-02"}],
+              "capability":[{"type":"Bridge","enabled":true},{"type":"Router","enabled":false}]}],
+             "port":[{"id":[{"type":"local","value":"Eth1/1"}],"descr":[{"value":"Ethernet0"}],
+              "auto-negotiation":[{"supported":false,"enabled":false,"current":[{"value":"100GbaseCR4 - 4 lane"}]}]}]},
             {"name":"ens1f1","chassis":[{"id":[{"type":"mac","value":"aa:bb:cc:dd:ee:03"}]}],"port":[{"descr":[{"value":"swp3"}]}]},
             {"name":"ens1f2","chassis":[],"port":[]}]}]}"#;
         let seen: Vec<String> = neighbours(text).unwrap().iter().map(|n| format!("{} {} {}", n.port, n.chassis, n.remote_port)).collect();
         assert_eq!(seen, ["ens1f0 leaf-02 Eth1/1", "ens1f1 aa:bb:cc:dd:ee:03 swp3"]);
+        let leaf = &neighbours(text).unwrap()[0];
+        assert_eq!((leaf.chassis_id.as_deref(), leaf.description.as_deref()), (Some("aa:bb:cc:dd:ee:02"), Some("Ethernet0")));
+        assert_eq!((leaf.forwards, leaf.rate), (Some(true), Some(units::Rate(100_000))));
     }
 
     #[test]

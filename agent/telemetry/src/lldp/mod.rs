@@ -5,10 +5,13 @@
 mod capture;
 mod frame;
 mod lldpctl;
+mod mau;
 
 pub use capture::{Capture, CaptureError, HELD_MAX};
 pub use frame::{Advert, FrameError, TLVS_MAX, encode, parse};
 pub use lldpctl::{TABLE_BYTES_MAX, TableError, neighbours};
+
+use units::Rate;
 
 /// Longest name that is believed: LLDP allows 255 bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
@@ -16,7 +19,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 255;
 pub const ETHERTYPE: u16 = 0x88cc;
 
 /// What is plugged into one port of the host.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Neighbour {
     /// The host's port.
     pub port: String,
@@ -24,6 +27,14 @@ pub struct Neighbour {
     pub chassis: String,
     /// The other system's port.
     pub remote_port: String,
+    /// The chassis id, where `chassis` is a name.
+    pub chassis_id: Option<String>,
+    /// What the other system's port is also called: its description.
+    pub description: Option<String>,
+    /// Whether the other system forwards between cables, as a switch does; `None` where it does not say.
+    pub forwards: Option<bool>,
+    /// What both ends agreed on, as the other system says.
+    pub rate: Option<Rate>,
 }
 
 /// Text of a neighbour, which anybody on the cable can choose: printable, or nothing.
