@@ -23,6 +23,20 @@ pub enum Command {
         #[command(subcommand)]
         action: ConfigAction,
     },
+    /// Print the counters of RDMA queue pairs that the kernel has, a line of JSON each
+    Queues,
+    /// Count ECN marks and CNPs by queue pair in the RoCEv2 frames that a port shows, such as a mirror of a switch's port; lines of JSON
+    Capture(CaptureArgs),
+}
+
+/// What is listened to, and for how long.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CaptureArgs {
+    /// The interface
+    pub port: String,
+    /// End after so many seconds; the counts are printed then
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: u64,
 }
 
 /// What is done with a configuration.

@@ -16,6 +16,8 @@ const CONFIG_BYTES_MAX: u64 = 1 << 20;
 const SAMPLING_MS_MIN: u64 = 1;
 /// Slowest sampling: phases of training jobs last tens of milliseconds.
 const SAMPLING_MS_MAX: u64 = 1_000;
+/// Longest wait for neighbours: systems announce themselves every 30 s, some every few minutes.
+const SETTLE_S_MAX: u64 = 600;
 /// Slowest telemetry: the service shows what happens now.
 const TELEMETRY_MS_MAX: u64 = 60_000;
 /// Longest name of a host: of a name in DNS.
@@ -47,6 +49,8 @@ pub struct Config {
     pub counters: CountersConfig,
     /// Neighbours.
     pub lldp: LldpConfig,
+    /// RDMA devices.
+    pub rdma: RdmaConfig,
     /// The Prometheus endpoint.
     pub metrics: MetricsConfig,
     /// Lines on standard error.
@@ -112,6 +116,8 @@ pub struct LldpConfig {
     pub mode: LldpMode,
     /// Ask the NICs for every frame.
     pub promiscuous: bool,
+    /// How long to look before a cable without a neighbour counts as one that is not there.
+    pub settle_s: u64,
 }
 
 /// Where neighbours come from.
@@ -125,6 +131,14 @@ pub enum LldpMode {
     Lldpd,
     /// From frames captured here.
     Capture,
+}
+
+/// RDMA devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RdmaConfig {
+    /// The program `antiphase-verbs`; empty: the one beside the agent's own, if it is there.
+    pub program: String,
 }
 
 /// The Prometheus endpoint.
@@ -182,6 +196,7 @@ impl Default for Config {
             service: ServiceConfig::default(),
             counters: CountersConfig::default(),
             lldp: LldpConfig::default(),
+            rdma: RdmaConfig::default(),
             metrics: MetricsConfig::default(),
             log: LogConfig::default(),
         }
@@ -202,7 +217,7 @@ impl Default for CountersConfig {
 
 impl Default for LldpConfig {
     fn default() -> Self {
-        Self { mode: LldpMode::Off, promiscuous: true }
+        Self { mode: LldpMode::Off, promiscuous: true, settle_s: 65 }
     }
 }
 
@@ -296,6 +311,9 @@ impl Config {
             return bad("counters.sampling_ms", &counters.sampling_ms, "must be 1 to 1000");
         }
         // The thread reads all counters at every so many sampling steps, so one interval has to be a multiple of the other.
+        if !(1..=SETTLE_S_MAX).contains(&self.lldp.settle_s) {
+            return bad("lldp.settle_s", &self.lldp.settle_s, "must be 1 to 600");
+        }
         let multiple = counters.telemetry_ms.is_multiple_of(counters.sampling_ms);
         if !multiple || !(counters.sampling_ms..=TELEMETRY_MS_MAX).contains(&counters.telemetry_ms) {
             return bad("counters.telemetry_ms", &counters.telemetry_ms, "must be a multiple of counters.sampling_ms up to 60000");
@@ -398,6 +416,7 @@ mod tests {
     fn bad_values_are_one_line_with_key_and_value() {
         assert_eq!(error("\nsampling = 3\n").split(',').next(), Some("line 2: unknown field `sampling`"));
         assert!(error("[counters]\nsampling_ms = \"10\"\n").starts_with("line 2: invalid type"));
+        assert_eq!(error("[lldp]\nsettle_s = 0\n"), "lldp.settle_s = 0: must be 1 to 600");
         assert_eq!(error("[counters]\nsampling_ms = 0\n"), "counters.sampling_ms = 0: must be 1 to 1000");
         assert!(error("[counters]\ntelemetry_ms = 105\n").starts_with("counters.telemetry_ms = 105: must be a multiple"));
         assert_eq!(error("page_dir = \"run\"\n"), "page_dir = run: must be an absolute path");

@@ -5,6 +5,7 @@
 //! answer is read less often, so that the agent stays cheap on NICs that ask their firmware.
 
 use std::{
+    collections::BTreeMap,
     num::NonZeroU64,
     sync::{
         Arc, Mutex, PoisonError,
@@ -33,6 +34,7 @@ use units::{Nanos, NodeTime};
 use crate::{
     clock::ClockEstimate,
     config::{CountersConfig, PORTS_MAX},
+    learning::{Learning, Question, Wanted},
     wiring::SessionStatus,
 };
 
@@ -85,12 +87,19 @@ pub struct CountersView {
     pub dropped: u64,
 }
 
+/// How often the iterations of the job of this host are looked for: a look takes longer than one for a beat. In the first minute of a job,
+/// which nobody knows yet, each time; later at every so many of them.
+const LEARN_JOB: Nanos = Nanos::from_millis(5_000);
+const FIRST_LOOKS: u64 = 12;
+const LATER_ONE_IN: u64 = 4;
+
 /// A running thread. The thread ends within a sampling step after this value is dropped, and nobody waits for the end: a driver
 /// may hang.
 #[derive(Debug)]
 pub struct Sampling {
     view: Arc<Mutex<CountersView>>,
     stop: Arc<AtomicBool>,
+    learning: Learning,
 }
 
 impl Sampling {
@@ -108,6 +117,7 @@ impl Sampling {
     ) -> std::io::Result<Self> {
         let view = Arc::new(Mutex::new(CountersView::default()));
         let stop = Arc::new(AtomicBool::new(false));
+        let learning = Learning::start()?;
         let mut sampler = Sampler {
             root,
             config,
@@ -117,6 +127,8 @@ impl Sampling {
             ports: Vec::new(),
             table: None,
             learner: Learner::default(),
+            learning: learning.clone(),
+            sought: None,
             skipped: 0,
             dropped: 0,
         };
@@ -131,11 +143,26 @@ impl Sampling {
         };
         // A panic of the thread is on standard error; the rest of the agent does without counters.
         thread::Builder::new().name("counters".into()).spawn(work)?;
-        let sampling = Self { view, stop };
+        let sampling = Self { view, stop, learning };
         if timeout(FIRST_LOOK, first_look).await.is_err() {
             tracing::warn!("counters: the first look at the ports takes long; the agent goes on without them");
         }
         Ok(sampling)
+    }
+
+    /// Says the names of the interfaces that are read.
+    pub fn interfaces(&self) -> impl Fn() -> Vec<String> + Send + 'static {
+        let view = Arc::clone(&self.view);
+        move || {
+            let view = view.lock().unwrap_or_else(PoisonError::into_inner);
+            view.ports.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect()
+        }
+    }
+
+    /// What learns the job of this host.
+    #[must_use]
+    pub fn learning(&self) -> &Learning {
+        &self.learning
     }
 
     /// What is known now.
@@ -189,6 +216,12 @@ impl Sampled {
         !matches!(self.port.source(), PortSource::Ip(_))
     }
 
+    /// Totals since it is read.
+    fn sent_and_received(&self) -> (u64, u64) {
+        let total = |wanted| self.port.counters().iter().zip(self.port.totals()).find(|(c, _)| **c == wanted).map_or(0, |(_, t)| *t);
+        (total(Counter::TxBytes), total(Counter::RxBytes))
+    }
+
     fn sample(&mut self, at: NodeTime) {
         self.series.push(at, self.port.read_bytes());
         self.spend(now().since(at));
@@ -239,6 +272,15 @@ impl Sampled {
     }
 }
 
+/// A job that is looked for.
+struct Sought {
+    wanted: Wanted,
+    /// How often it was looked for.
+    looks: u64,
+    /// What each port had sent and received when it was looked for first.
+    before: BTreeMap<String, (u64, u64)>,
+}
+
 struct Sampler {
     root: Root,
     config: CountersConfig,
@@ -249,6 +291,9 @@ struct Sampler {
     /// Where one reading of all interfaces is less work than their files, and says the same.
     table: Option<InterfaceTable>,
     learner: Learner,
+    learning: Learning,
+    /// The job of this host that is learned, if one is.
+    sought: Option<Sought>,
     skipped: u64,
     dropped: u64,
 }
@@ -261,6 +306,7 @@ impl Sampler {
         let step = self.config.sampling();
         let per = |interval: Nanos| (interval.0 / step.0).max(1);
         let (read, learn_every, scan) = (per(Nanos::from_millis(self.config.telemetry_ms)), per(LEARN), per(SCAN));
+        let learn_job = per(LEARN_JOB);
         let mut due = now();
         let mut send_at = due;
         let mut tick: u64 = 0;
@@ -277,6 +323,9 @@ impl Sampler {
             }
             // The ports take turns over the ticks of LEARN, so that no wake is long.
             self.learn(tick, learn_every);
+            if tick % learn_job == learn_job - 1 {
+                self.learn_job();
+            }
             // Tick 0 does not scan, because `start` has looked at the ports just before.
             if tick % scan == scan - 1 {
                 self.scan();
@@ -327,6 +376,31 @@ impl Sampler {
             // No period is an answer as well: the one that was found before must not outlive the traffic that had it.
             port.observed = self.learner.learn(&port.series, every).ok();
         }
+    }
+
+    /// Asks what the busiest port says of its job. Of ports that are read at different paces one carries the same bytes as another: a verbs
+    /// device and its interface count them both.
+    fn learn_job(&mut self) {
+        let wanted = self.learning.wanted();
+        if wanted != self.sought.as_ref().map(|sought| sought.wanted) {
+            let before = || self.ports.iter().map(|port| (port.port.name().to_owned(), port.sent_and_received())).collect();
+            self.sought = wanted.map(|wanted| Sought { wanted, looks: 0, before: before() });
+        }
+        let Some(Sought { wanted: Wanted { generation, since }, looks, before }) = &mut self.sought else { return };
+        *looks += 1;
+        if *looks > FIRST_LOOKS && !looks.is_multiple_of(LATER_ONE_IN) {
+            return;
+        }
+        let ports = self.ports.iter().filter(|port| port.has_bytes());
+        let Some(port) = ports.max_by_key(|port| port.series.carried_since(*since)) else { return };
+        let (sent, received) = port.sent_and_received();
+        let (sent_before, received_before) = before.get(port.port.name()).copied().unwrap_or_default();
+        let (sent, received) = (u128::from(sent.saturating_sub(sent_before)), u128::from(received.saturating_sub(received_before)));
+        let sent_permille = (sent * 1_000).checked_div(sent + received).and_then(|share| u64::try_from(share).ok()).unwrap_or(500);
+        let step = Nanos(self.config.sampling().0.saturating_mul(port.every));
+        // Readings from before the job are another's.
+        let series = port.series.since(*since);
+        self.learning.ask(Question { generation: *generation, port: port.port.name().into(), series, step, sent_permille });
     }
 
     /// Hands the frames over, and says when to do it again. Without a session they are thrown away: old samples are worth nothing.
@@ -410,129 +484,4 @@ fn sleep_until(at: NodeTime) {
 const _: () = assert!(SAMPLES_MAX >= 2_048, "the series must hold several periods of a second at 10 ms");
 
 #[cfg(test)]
-mod tests {
-    use std::{fs, path::Path};
-
-    use super::*;
-
-    fn sampler(root: &Path) -> Sampler {
-        let config = CountersConfig { exclude: vec!["lo".into()], ..CountersConfig::default() };
-        // Ends whose other sides are gone keep their last value.
-        let (clock, status) = (watch::channel(None).1, watch::channel(SessionStatus::default()).1);
-        Sampler {
-            root: Root::under(root),
-            config,
-            clock,
-            status,
-            frames: mpsc::channel(1).0,
-            ports: Vec::new(),
-            table: None,
-            learner: Learner::default(),
-            skipped: 0,
-            dropped: 0,
-        }
-    }
-
-    fn interface(root: &Path, name: &str, rx: &str) {
-        let folder = root.join("sys/class/net").join(name).join("statistics");
-        fs::create_dir_all(&folder).unwrap();
-        for file in ["rx_bytes", "tx_bytes"] {
-            fs::write(folder.join(file), rx).unwrap();
-        }
-    }
-
-    fn names(sampler: &Sampler) -> Vec<&str> {
-        sampler.ports.iter().map(|port| port.port.name()).collect()
-    }
-
-    #[test]
-    fn ports_come_and_go() {
-        let tree = tempfile::tempdir().unwrap();
-        interface(tree.path(), "lo", "1\n");
-        interface(tree.path(), "ens2", "1\n");
-        let mut sampler = sampler(tree.path());
-        sampler.scan();
-        assert_eq!(names(&sampler), ["ens2"]);
-        interface(tree.path(), "ens1", "1\n");
-        sampler.scan();
-        assert_eq!(names(&sampler), ["ens1", "ens2"]);
-        // The kernel answers for a device that is gone with an error; an empty file stands for it here.
-        interface(tree.path(), "ens2", "");
-        sampler.ports.iter_mut().for_each(|port| port.read(NodeTime(1), None));
-        sampler.scan();
-        assert_eq!(names(&sampler), ["ens1"]);
-    }
-
-    #[test]
-    fn one_reading_of_all_interfaces_is_used_where_it_says_what_the_files_say() {
-        let tree = tempfile::tempdir().unwrap();
-        ["ens1", "ens2"].iter().for_each(|name| interface(tree.path(), name, "7\n"));
-        let table = |sent: &str| {
-            let line = |name: &str| format!("{name}: 7 0 0 0 0 0 0 0 {sent} 0 0 0 0 0 0 0\n");
-            fs::create_dir_all(tree.path().join("proc/net")).unwrap();
-            fs::write(tree.path().join("proc/net/dev"), format!("header\nheader\n{}{}", line("ens1"), line("ens2"))).unwrap();
-        };
-        table("7");
-        let mut sampler = sampler(tree.path());
-        sampler.scan();
-        assert!(sampler.table.is_some());
-        // The files stand still, so what moves is the table.
-        let mut learned = |sent: &str| {
-            table(sent);
-            (0..2).for_each(|tick| sampler.sample(tick));
-            sampler.scan();
-            sampler.table.is_some()
-        };
-        assert!(learned("7"));
-        // Another namespace's table: the same names, other numbers.
-        assert!(!learned("8"));
-        assert!(learned("7"));
-        // One of many interfaces is cheaper to read by itself.
-        sampler.config.exclude.push("ens2".into());
-        sampler.ports.clear();
-        sampler.scan();
-        assert!(sampler.table.is_none() && sampler.ports.len() == 1);
-    }
-    #[test]
-    fn the_number_of_ports_is_bounded() {
-        let tree = tempfile::tempdir().unwrap();
-        (0..PORTS_MAX + 3).for_each(|n| interface(tree.path(), &format!("ens{n}"), "1\n"));
-        let mut sampler = sampler(tree.path());
-        sampler.scan();
-        assert_eq!(sampler.ports.len(), PORTS_MAX);
-    }
-
-    #[test]
-    fn a_port_that_answers_slowly_is_read_less_often() {
-        let tree = tempfile::tempdir().unwrap();
-        interface(tree.path(), "ens1", "1\n");
-        let mut sampler = sampler(tree.path());
-        sampler.scan();
-        let mut every = Vec::new();
-        for spent_ms in [9, 11, 11, 0] {
-            sampler.ports[0].spent = Nanos::from_millis(spent_ms);
-            sampler.learn(0, 500);
-            every.push(sampler.ports[0].every);
-        }
-        // A five-hundredth of five seconds is 10 ms.
-        assert_eq!(every, [1, 2, 4, 4]);
-    }
-
-    #[test]
-    fn a_counter_that_went_absent_is_not_told_as_zero() {
-        let tree = tempfile::tempdir().unwrap();
-        interface(tree.path(), "ens1", "1\n");
-        let mut sampler = sampler(tree.path());
-        sampler.scan();
-        let clock = ClockEstimate { offset: units::ClockOffset(0), bound: Nanos(0), rtt: Nanos(0), at: NodeTime(0) };
-        let port = &mut sampler.ports[0];
-        port.read(NodeTime(1), Some(clock));
-        port.read(NodeTime(2), Some(clock));
-        fs::write(tree.path().join("sys/class/net/ens1/statistics/tx_bytes"), "").unwrap();
-        port.read(NodeTime(3), Some(clock));
-        let frame = port.take_frame().unwrap();
-        let listed: Vec<(&str, &[u64])> = frame.counters.iter().map(|counter| (counter.name.as_str(), counter.delta.as_slice())).collect();
-        assert_eq!((frame.at_ns.as_slice(), listed.as_slice()), (&[2, 3][..], &[("rx_bytes", &[0, 0][..])][..]));
-        assert!(port.take_frame().is_none());
-    }
-}
+mod tests;

@@ -3,6 +3,8 @@
 //! Exit codes: 0 after SIGTERM or SIGINT, 2 for a configuration that cannot be taken, 1 for anything else that fails.
 #![forbid(unsafe_code)]
 
+mod looks;
+
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use antiphase_agent::{
@@ -25,6 +27,12 @@ use units::OneLine;
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    // The kernel is asked, and no configuration.
+    match &args.command {
+        Some(Command::Queues) => return looks::queues(),
+        Some(Command::Capture(args)) => return looks::capture(args),
+        _ => {}
+    }
     let config = match Config::load(&args.config) {
         Ok(config) => config,
         Err(error) => {

@@ -8,10 +8,13 @@ use prometheus::{
     Encoder as _, TextEncoder,
     proto::{Counter as CounterValue, Gauge, LabelPair, Metric, MetricFamily, MetricType},
 };
-use telemetry::Counter;
+use telemetry::{Counter, pfc::Pause};
 use units::NodeTime;
 
-use crate::{clock::ClockEstimate, counters::CountersView, gates::GateTotals, session::SESSION_COUNTS, turns::NoteCounts};
+use crate::{
+    clock::ClockEstimate, counters::CountersView, gates::GateTotals, pauses::PausesView, rdma::RdmaView, session::SESSION_COUNTS,
+    turns::NoteCounts,
+};
 
 /// What the agent knows, as of one moment.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +39,10 @@ pub struct Snapshot {
     pub page_errors: u64,
     /// Counts of the session ([`crate::session::SessionStats::read`]).
     pub session: Option<[(&'static str, u64); SESSION_COUNTS]>,
+    /// RDMA devices; `None` where nobody tells of them.
+    pub rdma: Option<RdmaView>,
+    /// PFC pauses of interfaces.
+    pub pauses: PausesView,
 }
 
 /// The text for `GET /metrics`.
@@ -46,6 +53,8 @@ pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
     ports(&mut page, &snapshot.counters);
     gates(&mut page, &snapshot.gates);
     turns(&mut page, snapshot);
+    snapshot.rdma.iter().for_each(|view| rdma(&mut page, view));
+    pauses(&mut page, &snapshot.pauses);
     process(&mut page);
     page.text()
 }
@@ -108,6 +117,44 @@ fn ports(page: &mut Page, view: &CountersView) {
         }
         for &(counter, total) in &port.totals {
             page.counter(&format!("port_{}_total", counter.name()), help(counter), &labels, total as f64);
+        }
+    }
+}
+
+fn rdma(page: &mut Page, view: &RdmaView) {
+    page.gauge("rdma_up", "1 while antiphase-verbs tells of RDMA devices.", &[], f64::from(u8::from(view.up)));
+    page.counter("rdma_failures_total", "Runs of antiphase-verbs that failed.", &[], view.failures as f64);
+    for port in &view.ports {
+        let number = port.port.to_string();
+        let netdev = port.netdev.as_deref().unwrap_or_default();
+        let labels = [("device", port.device.as_str()), ("rdma_port", &number)];
+        let info = [labels[0], labels[1], ("link_layer", &port.link_layer), ("netdev", netdev), ("firmware", &port.firmware)];
+        page.gauge("rdma_port_info", "A port of an RDMA device.", &info, 1.0);
+        page.gauge("rdma_port_active", "1 while packets pass.", &labels, f64::from(u8::from(port.state == "active")));
+        page.gauge("rdma_port_roce_v2_gids", "Addresses by which RoCE v2 reaches the port.", &labels, port.roce_v2() as f64);
+        // A rate that nobody says has no series.
+        if let Some(mbps) = port.rate_mbps {
+            page.gauge("rdma_port_rate_bits_per_second", "The negotiated rate.", &labels, mbps as f64 * 1e6);
+        }
+    }
+    for ((device, event), count) in &view.events {
+        let labels = [("device", device.as_str()), ("event", event)];
+        page.counter("rdma_events_total", "Asynchronous events of RDMA devices.", &labels, *count as f64);
+    }
+}
+
+fn pauses(page: &mut Page, view: &PausesView) {
+    for (port, totals) in view {
+        for ((what, priority), total) in totals {
+            let priority = priority.to_string();
+            let labels = [("port", port.as_str()), ("priority", &priority)];
+            let (help, value) = match what {
+                Pause::Received => ("PFC frames received that stopped a priority.", *total as f64),
+                Pause::Sent => ("PFC frames sent that stopped a priority of the neighbour.", *total as f64),
+                Pause::ReceivedMicros => ("Time for which a priority was stopped.", *total as f64 / 1e6),
+                Pause::SentMicros => ("Time for which a priority of the neighbour was stopped.", *total as f64 / 1e6),
+            };
+            page.counter(&format!("port_{}_total", what.name()), help, &labels, value);
         }
     }
 }

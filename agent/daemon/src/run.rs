@@ -6,7 +6,7 @@ use std::{future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use gate::now;
 use gate_core::HEARTBEAT;
-use proto::v1alpha1::{AgentFrame, ClockQuality, HostPlan, Neighbour, Neighbours, PlanAck, Report, agent_frame::Kind};
+use proto::v1alpha1::{AgentFrame, ClockQuality, HostPlan, PlanAck, Report, agent_frame::Kind};
 use telemetry::{Observation, Root};
 use tokio::{
     net::TcpListener,
@@ -19,19 +19,24 @@ use crate::{
     config::{Config, LldpConfig, MetricsConfig, Reports},
     counters::Sampling,
     gates::Gates,
-    http,
+    http, learning,
     metrics::{self, Snapshot},
-    neighbours::Looking,
+    neighbours::{Cables, Looking, message},
     pages::Pages,
+    pauses::Pauses,
+    rdma::Rdma,
     session::SessionStats,
     turns::{Around, Turns},
     wiring::AgentEnds,
 };
+use units::NodeTime;
 
 /// Fastest reports that a service may ask for: below it the agent would cost more than it may.
 const REPORT_MIN: Duration = Duration::from_millis(100);
 /// Slowest reports: beyond it the service would take us for gone.
 const REPORT_MAX: Duration = Duration::from_secs(60);
+/// How often cables are told that did not change; the service forgets what it was not told for an hour.
+const TELL_AGAIN: Duration = Duration::from_secs(600);
 /// Questions for metrics that wait.
 const ASKED_MAX: usize = 4;
 
@@ -69,8 +74,11 @@ impl Endpoint {
 #[derive(Debug)]
 pub struct Parts {
     host: String,
+    root: Root,
     reports: Reports,
     lldp: LldpConfig,
+    rdma: Option<Rdma>,
+    pauses: Option<Pauses>,
     ends: AgentEnds,
     counters: Sampling,
     turns: Turns,
@@ -87,8 +95,23 @@ impl Parts {
         let endpoint = Endpoint::listen(&config.metrics, before).await?;
         let (clock, status, frames) = (ends.clock.clone(), ends.status.clone(), ends.telemetry.clone());
         let turns = Turns::new(root.clone(), config.counters.clone());
-        let counters = Sampling::start(root, config.counters.clone(), clock, status, frames).await?;
-        Ok(Self { host: config.host.clone(), reports: config.reports, lldp: config.lldp, ends, counters, turns, endpoint })
+        let counters = Sampling::start(root.clone(), config.counters.clone(), clock, status, frames).await?;
+        // Where the files are those of another host, interfaces and devices are not this one's.
+        let is_own = root == Root::default();
+        let (rdma, pauses) =
+            if is_own { (Rdma::start(&config.rdma.program)?, Some(Pauses::start(counters.interfaces())?)) } else { (None, None) };
+        Ok(Self {
+            host: config.host.clone(),
+            root,
+            reports: config.reports,
+            lldp: config.lldp,
+            rdma,
+            pauses,
+            ends,
+            counters,
+            turns,
+            endpoint,
+        })
     }
 
     /// Where this agent will listen, or does.
@@ -106,13 +129,19 @@ pub struct Agent {
     gates: Gates,
     turns: Turns,
     counters: Sampling,
-    neighbours: watch::Receiver<Vec<telemetry::lldp::Neighbour>>,
+    cables: watch::Receiver<Cables>,
     // The thread looks for neighbours for as long as this value lives.
     looking: Option<Looking>,
+    rdma: Option<Rdma>,
+    pauses: Option<Pauses>,
     endpoint: Endpoint,
     sequence: u64,
-    /// The session that was told the neighbours last.
-    told: u64,
+    /// The one job with a rank on this host, if it is led here and nobody holds it: its bytes are the host's.
+    alone: Option<String>,
+    /// When what was told last of that job was learned.
+    learned: Option<NodeTime>,
+    /// The session that was told the neighbours last, and when.
+    told: (u64, Instant),
     /// The last estimate: a session that ends takes nothing back, and the bound grows by itself.
     clock: Option<ClockEstimate>,
     stats: Option<Arc<SessionStats>>,
@@ -130,11 +159,11 @@ impl Agent {
     /// An agent of these parts. `pages` may come from one that was configured anew.
     #[must_use]
     pub fn new(parts: Parts, pages: Pages) -> Self {
-        let Parts { host, reports, lldp, ends, counters, turns, endpoint } = parts;
+        let Parts { host, root, reports, lldp, rdma, pauses, ends, counters, turns, endpoint } = parts;
         let view = counters.view().ports;
-        let (found, neighbours) = watch::channel(Vec::new());
-        let cables = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
-        let looking = Looking::start(lldp.mode, lldp.promiscuous, cables, found);
+        let (found, cables) = watch::channel(Cables::default());
+        let ports = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
+        let looking = Looking::start(lldp, root, ports, found);
         tracing::info!(host, ports = view.len(), pages = %pages.directory().display(), "agent");
         let mut agent = Self {
             ends,
@@ -142,11 +171,15 @@ impl Agent {
             gates: Gates::new(reports),
             turns,
             counters,
-            neighbours,
+            cables,
             looking,
+            rdma,
+            pauses,
             endpoint,
             sequence: 0,
-            told: 0,
+            alone: None,
+            learned: None,
+            told: (0, Instant::now()),
             clock: None,
             stats: None,
         };
@@ -238,6 +271,7 @@ impl Agent {
         }
         self.turns.follow(&self.pages);
         self.follow();
+        self.follow_alone(plan);
         // The acknowledgement says when the pages were written: at the time with which `apply` wrote them.
         let written_ns = clock.and_then(|clock| clock.offset.fabric(at)).map_or(0, |at| at.0);
         self.send(Kind::PlanAck(PlanAck { plan_version: plan.plan_version, written_ns }));
@@ -247,6 +281,19 @@ impl Agent {
         let directory = self.pages.directory().to_owned();
         if let Err(error) = self.gates.follow(&directory, self.pages.led().map(|(job, _)| job), now()) {
             tracing::warn!(%error, "a job's report cannot be read");
+        }
+    }
+
+    /// Learns the one job of this host. A held job repeats with its slots, and one that takes turns is measured by them.
+    fn follow_alone(&mut self, plan: &HostPlan) {
+        let alone = match &plan.slots[..] {
+            [only] if !only.hold && !only.turns && self.pages.led().any(|(job, _)| job == only.job) => Some(only.job.clone()),
+            _ => None,
+        };
+        if alone != self.alone {
+            // What was learned, and what was read until now, is another job's.
+            self.counters.learning().begin(alone.is_some().then(now));
+            (self.alone, self.learned) = (alone, None);
         }
     }
 
@@ -267,9 +314,12 @@ impl Agent {
             self.clock().map(|clock| ClockQuality { offset_ns: clock.offset.0, bound_ns: clock.bound_at(at).0, rtt_ns: clock.rtt.0 });
         // The reports are read without a session too, because the totals of the metrics come from them.
         let mut gates = self.gates.report(self.pages.led(), at);
-        // Bytes do not say whose they are: a period is a job's only where one job runs.
+        let learned = self.alone.as_ref().and_then(|_| self.counters.learning().found(at));
+        // Bytes do not say whose they are: a period is a job's only where one job runs. A job that nobody holds keeps no beat, and what was
+        // learned of its iterations says more than a beat that was found by chance.
         if let [only] = gates.as_mut_slice() {
-            only.observed_period_ns = (self.pages.led().count() == 1).then(|| self.observed()).flatten().map(|seen| seen.period.0);
+            let beat = || (self.pages.led().count() == 1).then(|| self.observed()).flatten().map(|seen| seen.period.0);
+            only.observed_period_ns = learned.as_ref().map(|learned| learned.job.period.0).or_else(beat);
         }
         let status = *self.ends.status.borrow();
         if !status.connected {
@@ -277,16 +327,27 @@ impl Agent {
         }
         self.sequence += 1;
         self.send(Kind::Report(Report { sequence: self.sequence, clock, gates }));
-        // Each session hears the neighbours once and later what changed. No neighbours are news only to a session that was told some.
-        if self.neighbours.has_changed().unwrap_or(false) || self.told != status.sessions {
-            let seen = self.neighbours.borrow_and_update().clone();
-            if !seen.is_empty() || self.told == status.sessions {
-                let neighbours =
-                    seen.into_iter().map(|seen| Neighbour { port: seen.port, chassis: seen.chassis, remote_port: seen.remote_port });
-                self.send(Kind::Neighbours(Neighbours { neighbours: neighbours.collect() }));
-            }
-            self.told = status.sessions;
+        self.tell_cables(status.sessions);
+        if let (Some(job), Some(learned)) = (&self.alone, &learned)
+            && self.learned != Some(learned.at)
+        {
+            self.send(Kind::Learned(learning::message(job, learned)));
+            self.learned = Some(learned.at);
         }
+    }
+
+    /// Each session hears the cables once, later what changed, and now and then the same again, so that the service can forget those of hosts
+    /// that are gone. That there is no neighbour is news to a session that was told some, and when the agent has looked for long enough.
+    fn tell_cables(&mut self, session: u64) {
+        let (told, at) = self.told;
+        if !self.cables.has_changed().unwrap_or(false) && told == session && at.elapsed() < TELL_AGAIN {
+            return;
+        }
+        let cables = self.cables.borrow_and_update().clone();
+        if !cables.neighbours.is_empty() || cables.settled || told == session && self.looking.is_some() {
+            self.send(Kind::Neighbours(message(&cables)));
+        }
+        self.told = (session, Instant::now());
     }
 
     /// The period of the port that shows one most clearly.
@@ -313,6 +374,8 @@ impl Agent {
             pages: self.pages.len(),
             page_errors: self.pages.errors(),
             session: self.stats.as_ref().map(|stats| stats.read()),
+            rdma: self.rdma.as_ref().map(Rdma::view),
+            pauses: self.pauses.as_ref().map(Pauses::view).unwrap_or_default(),
         }
     }
 }

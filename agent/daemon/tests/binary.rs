@@ -214,3 +214,66 @@ fn a_reload_that_the_machine_refuses_is_one_line_and_changes_nothing() {
     running.expect("the pages are taken back");
     assert_eq!(running.wait(), Some(0));
 }
+
+/// The kernel of most machines has no RDMA, which is said in one line; one that has it has lines of JSON.
+#[test]
+fn counters_of_queue_pairs_are_printed_or_said_to_be_missing() {
+    let output = agent(&["queues"]);
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    match output.status.code() {
+        Some(0) => assert!(output.stdout.is_empty() == said.contains("no queue pair is bound"), "{output:?}"),
+        code => assert!(code == Some(1) && said.lines().count() == 1 && said.starts_with("antiphase-agent: "), "{output:?}"),
+    }
+}
+
+/// Frames of a switch's mirror, over a real veth: one marked packet of data and one notification.
+#[test]
+fn marks_and_notifications_on_a_port_are_counted_by_queue_pair() {
+    let missing = agent(&["capture", "no-such-port"]);
+    assert_eq!((missing.status.code(), String::from_utf8_lossy(&missing.stderr).contains("no interface")), (Some(2), true));
+    let name = format!("apq{}", std::process::id() % 1_000_000);
+    let ip = |arguments: &str| Command::new("ip").args(arguments.split(' ')).output().is_ok_and(|output| output.status.success());
+    let made = ip(&format!("link add {name} type veth peer name {name}p"));
+    if !(made && ip(&format!("link set {name} up")) && ip(&format!("link set {name}p up"))) {
+        println!("skipped: needs root, iproute2 and a kernel with veth for `ip link add ... type veth`");
+        return;
+    }
+    let capture = Command::new(env!("CARGO_BIN_EXE_antiphase-agent"))
+        .args(["capture", &name, "--seconds", "3"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let far = pnet::datalink::interfaces().into_iter().find(|interface| interface.name == format!("{name}p")).unwrap();
+    let Ok(pnet::datalink::Channel::Ethernet(mut sender, _)) = pnet::datalink::channel(&far, pnet::datalink::Config::default()) else {
+        panic!()
+    };
+    let (source, destination) = ([10, 9, 0, 2].into(), [10, 9, 0, 1].into());
+    let frame = telemetry::roce::CnpFrame {
+        destination_mac: [2; 6],
+        source_mac: [4; 6],
+        source,
+        destination,
+        source_port: 49_152,
+        queue_pair: 210,
+    };
+    let notification = telemetry::roce::cnp(&frame).to_vec();
+    let mut data = notification.clone();
+    // CE in the IP header, and an RDMA write in place of the notification.
+    (data[15], data[42]) = (data[15] | 3, 0x0a);
+    // The capture begins within these two seconds, and what it counts of each is as much of both.
+    for _ in 0..20 {
+        sender.send_to(&notification, None).unwrap().unwrap();
+        sender.send_to(&data, None).unwrap().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let output = capture.wait_with_output().unwrap();
+    ip(&format!("link del {name}"));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let found: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [pair] = &found[..] else { panic!("{lines}") };
+    let count = |key: &str| pair[key].as_u64().unwrap();
+    assert_eq!((pair["source"].as_str(), pair["destination"].as_str(), count("queue_pair")), (Some("10.9.0.2"), Some("10.9.0.1"), 210));
+    assert!((5..=20).contains(&count("cnp")) && count("cnp").abs_diff(count("packets")) <= 1, "{pair}");
+    assert_eq!((count("ecn_marked"), count("broken")), (count("packets"), count("packets")), "the checksum covers the operation");
+}

@@ -77,6 +77,22 @@ impl Series {
         ends.map_or(0, |((_, first), (_, last))| last - first)
     }
 
+    /// Bytes from the first reading at or after a time to the last.
+    #[must_use]
+    pub fn carried_since(&self, since: NodeTime) -> u64 {
+        let first = self.readings.get(self.readings.partition_point(|(at, _)| *at < since));
+        first.zip(self.readings.back()).map_or(0, |((_, first), (_, last))| last - first)
+    }
+
+    /// The readings at or after a time.
+    #[must_use]
+    pub fn since(&self, since: NodeTime) -> Self {
+        let before = self.readings.partition_point(|(at, _)| *at < since);
+        let readings: VecDeque<_> = self.readings.iter().skip(before).copied().collect();
+        let last = self.last.filter(|_| !readings.is_empty());
+        Self { readings, last, kept: self.kept }
+    }
+
     /// Whether there is no reading.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -155,6 +171,17 @@ mod tests {
         s.push(NodeTime(40_000_000), None);
         assert!(s.is_empty());
         assert!(s.grid(Nanos::from_millis(10)).1.is_empty());
+    }
+
+    #[test]
+    fn a_series_is_cut_at_a_time() {
+        let whole = series(&[(0, 5), (10, 105), (20, 305), (30, 405)]);
+        let mut cut = whole.since(NodeTime(10_000_000));
+        assert_eq!((cut.len(), cut.carried(), whole.carried_since(NodeTime(10_000_000)), whole.carried()), (3, 300, 300, 400));
+        cut.push(NodeTime(40_000_000), Some(505));
+        assert_eq!((cut.len(), cut.carried()), (4, 400), "it goes on as the whole would");
+        let none = whole.since(NodeTime(31_000_000));
+        assert!(none.is_empty() && whole.carried_since(NodeTime(31_000_000)) == 0);
     }
 
     #[test]

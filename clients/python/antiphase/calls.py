@@ -132,6 +132,10 @@ def fabric(summary: bool) -> Call[m.GetFabricResponse]:
     return _get("fabric", {"summary": summary}, m.GetFabricResponse)
 
 
+def observed(summary: bool) -> Call[m.GetObservedResponse]:
+    return _get("fabric/observed", {"summary": summary}, m.GetObservedResponse)
+
+
 def jobs(names: Iterable[str], fields: Fields) -> Call[m.ListJobsResponse]:
     return _get("jobs", {"jobs": _names("names", names), "fields": _paths(fields)}, m.ListJobsResponse)
 

@@ -163,6 +163,10 @@ class Client(_Base):
         """The fabric, or only its counts."""
         return self._run(calls.fabric(summary))
 
+    def observed(self, *, summary: bool = False) -> m.GetObservedResponse:
+        """What agents see of the cabling beside the fabric, or only its counts and differences."""
+        return self._run(calls.observed(summary))
+
     def jobs(self, names: Iterable[str] = (), *, fields: Fields = ()) -> m.ListJobsResponse:
         """Committed jobs, or those of them that are named."""
         return self._run(calls.jobs(names, fields))
@@ -289,6 +293,10 @@ class AsyncClient(_Base):
     async def fabric(self, *, summary: bool = False) -> m.GetFabricResponse:
         """The fabric, or only its counts."""
         return await self._run(calls.fabric(summary))
+
+    async def observed(self, *, summary: bool = False) -> m.GetObservedResponse:
+        """What agents see of the cabling beside the fabric, or only its counts and differences."""
+        return await self._run(calls.observed(summary))
 
     async def jobs(self, names: Iterable[str] = (), *, fields: Fields = ()) -> m.ListJobsResponse:
         """Committed jobs, or those of them that are named."""

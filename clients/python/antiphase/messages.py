@@ -157,6 +157,16 @@ class Demand(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Difference(Message):
+    """A difference between the fabric and what was seen, as `antiphase fabric diff` names it."""
+
+    kind: str = ""
+    """"missing node", "extra node", "other kind", "missing cable", "extra cable", "moved cable", "capacity" or "one way"."""
+    place: str = ""
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluateRequest(Message):
     """EvaluateRequest."""
 
@@ -267,6 +277,39 @@ class GetFabricResponse(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GetObservedRequest(Message):
+    """GetObservedRequest."""
+
+    summary: bool = False
+    """Only the counts and the differences, not the document."""
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GetObservedResponse(Message):
+    """GetObservedResponse."""
+
+    confirmed: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    """At most 1,000."""
+    fabric: str = ""
+    """The fabric with what was seen (antiphase.fabric/v1, YAML): cables that were seen where they should be are `observed`, with
+    the capacity that was negotiated where nobody stated one, and what nobody stated comes last."""
+    fabric_version: int = 0
+    """Of the fabric that it was compared with; 0: none is set."""
+    findings: list[str] = field(default_factory=list)
+    """What was odd about what systems told, in sentences; at most 1,000."""
+    seen: int = 0
+    """Cables that were seen; those of them that are in the fabric; and those of the fabric that no system could have seen."""
+    systems: int = 0
+    """Systems that told what they see."""
+    total: int = 0
+    """All of them."""
+    unseen: int = 0
+    NESTED: ClassVar[dict[str, str]] = {"differences": "Difference"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class GetPlanRequest(Message):
     """GetPlanRequest."""
 
@@ -335,6 +378,9 @@ class Job(Message):
     iteration_ns: Optional[int] = None
     """As its gate saw; absent before the first report."""
     iterations: Optional[int] = None
+    learn: str = ""
+    """Of a job that is to be learned: "learning" until its agent has told, and `solo_period_ns` is 0 then; "learned". Else
+    empty."""
     lease_expires_ns: int = 0
     """0: no lease."""
     measured_up_ns: Optional[int] = None
@@ -418,6 +464,10 @@ class JobSpec(Message):
     hosts: list[str] = field(default_factory=list)
     """In rank order, each with the job's GPUs per host. Empty: not placed."""
     id: str = ""
+    learn: bool = False
+    """The job's agent learns how it communicates, and what it learns replaces the model or the profile, which may be absent
+    then: until the agent has told, the job runs free and is planned as if it sent nothing. It counts as a ring over its
+    hosts."""
     model: Optional[Model] = None
     profile: Optional[dict[str, Any]] = None
     """A profile document (antiphase.profile/v1) as its JSON text; in HTTP/JSON the document itself stands here."""

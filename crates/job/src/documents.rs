@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
 use fabric::yaml;
-use profile::ProfileDocument;
+use profile::{ProfileDocument, Source};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Hold;
@@ -42,7 +42,7 @@ pub struct JobsDoc {
     pub jobs: Vec<JobDoc>,
 }
 
-/// One job: exactly one of `model`, `profile` and `profile_file` says how it communicates.
+/// One job: exactly one of `model`, `profile` and `profile_file` says how it communicates, or `learn` that its agent is to find out.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobDoc {
@@ -63,6 +63,15 @@ pub struct JobDoc {
     /// Whether gates may delay its starts: `auto`, the default, `phases` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// Whether the job's agent learns how it communicates. Without a model or a profile nothing is known until then: the job is planned as if
+    /// it sent nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub learn: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// The parameters of `antiphase profile synth`, as keys; those left out come from the model's reference.
@@ -200,6 +209,12 @@ impl CandidatesDoc {
 }
 
 impl JobDoc {
+    /// Whether its profile is what its agent learned.
+    #[must_use]
+    pub fn is_learned(&self) -> bool {
+        self.learn && self.profile.as_ref().is_some_and(|profile| profile.source == Source::Learned)
+    }
+
     /// Reads one job, as it stands in a jobs document.
     ///
     /// # Errors

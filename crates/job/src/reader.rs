@@ -9,8 +9,8 @@ use alloc::{
 use core::cell::Cell;
 
 use fabric::{Fabric, NodeKind, collective::Endpoint};
-use profile::{Profile, Request};
-use units::{JobId, LinkId, NodeId, OneLine, Rate};
+use profile::{Dims, Profile, ProfileDocument, Request};
+use units::{JobId, LinkId, Nanos, NodeId, OneLine, Rate};
 
 use crate::{Candidate, CandidatesDoc, Job, JobDoc, ModelDoc, Placement, nearest::nearest};
 
@@ -65,6 +65,15 @@ pub struct Reader<'a> {
     by_name: BTreeMap<String, JobId>,
     /// Work charged so far, of [`WORK_MAX`].
     work: Cell<u64>,
+}
+
+/// Stands for the period of a job of which nothing is known: a job that sends nothing has none that could matter.
+const UNKNOWN_PERIOD: Nanos = Nanos::from_millis(1_000);
+
+/// The profile of a job of which nothing is known: a rank on each host, and nothing sent.
+fn unknown(hosts: usize) -> ProfileDocument {
+    let ranks = Dims { dp: u32::try_from(hosts).unwrap_or(u32::MAX), ..Dims::default() };
+    ProfileDocument { ranks, confidence: 0.0, ..ProfileDocument::declared("unknown", UNKNOWN_PERIOD.0) }
 }
 
 impl core::fmt::Debug for Reader<'_> {
@@ -155,7 +164,8 @@ impl<'a> Reader<'a> {
                 self.spend(text.len() as u64 / BYTES_PER_WORK).map_err(|problem| refuse(format!(": {problem}")))?;
                 profile::parse(&text).map_err(|e| JobsError::ProfileFile { path: path.clone(), problem: e.to_string() })
             }
-            _ => Err(refuse(": needs exactly one of model, profile and profile_file".into())),
+            (None, None, None) if doc.learn => Profile::try_from(unknown(hosts.len())).map_err(|e| refuse(format!(".hosts: {e}"))),
+            _ => Err(refuse(": needs exactly one of model, profile and profile_file, or learn".into())),
         }
     }
 

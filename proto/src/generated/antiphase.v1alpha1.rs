@@ -20,6 +20,10 @@ pub struct JobSpec {
     /// Up phase; or "never".
     #[prost(string, optional, tag = "5")]
     pub hold: ::core::option::Option<::prost::alloc::string::String>,
+    /// The job's agent learns how it communicates, and what it learns replaces the model or the profile, which may be absent then: until the
+    /// agent has told, the job runs free and is planned as if it sent nothing. It counts as a ring over its hosts.
+    #[prost(bool, tag = "6")]
+    pub learn: bool,
 }
 /// Synthesise the profile of this model; what is absent comes from the model's reference.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -185,6 +189,9 @@ pub struct Job {
     /// What it sends in an iteration, where it is planned with that because it was measured.
     #[prost(uint64, optional, tag = "24")]
     pub measured_up_ns: ::core::option::Option<u64>,
+    /// Of a job that is to be learned: "learning" until its agent has told, and `solo_period_ns` is 0 then; "learned". Else empty.
+    #[prost(string, tag = "25")]
+    pub learn: ::prost::alloc::string::String,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1232,6 +1239,57 @@ pub struct GetFabricResponse {
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetObservedRequest {
+    /// Only the counts and the differences, not the document.
+    #[prost(bool, tag = "1")]
+    pub summary: bool,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GetObservedResponse {
+    /// The fabric with what was seen (antiphase.fabric/v1, YAML): cables that were seen where they should be are `observed`, with the capacity
+    /// that was negotiated where nobody stated one, and what nobody stated comes last.
+    #[prost(string, tag = "1")]
+    pub fabric: ::prost::alloc::string::String,
+    /// Of the fabric that it was compared with; 0: none is set.
+    #[prost(uint64, tag = "2")]
+    pub fabric_version: u64,
+    /// Systems that told what they see.
+    #[prost(uint32, tag = "3")]
+    pub systems: u32,
+    /// Cables that were seen; those of them that are in the fabric; and those of the fabric that no system could have seen.
+    #[prost(uint32, tag = "4")]
+    pub seen: u32,
+    #[prost(uint32, tag = "5")]
+    pub confirmed: u32,
+    #[prost(uint32, tag = "6")]
+    pub unseen: u32,
+    /// At most 1,000.
+    #[prost(message, repeated, tag = "7")]
+    pub differences: ::prost::alloc::vec::Vec<Difference>,
+    /// All of them.
+    #[prost(uint32, tag = "8")]
+    pub total: u32,
+    /// What was odd about what systems told, in sentences; at most 1,000.
+    #[prost(string, repeated, tag = "9")]
+    pub findings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A difference between the fabric and what was seen, as `antiphase fabric diff` names it.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Difference {
+    /// "missing node", "extra node", "other kind", "missing cable", "extra cable", "moved cable", "capacity" or "one way".
+    #[prost(string, tag = "1")]
+    pub kind: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub place: ::prost::alloc::string::String,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListJobsRequest {
     /// Empty: all.
@@ -1738,6 +1796,31 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetFabric"));
             self.inner.unary(req, path, codec).await
         }
+        /// What agents see of the cabling by LLDP, beside the fabric. Up to some seconds old.
+        pub async fn get_observed(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetObservedRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetObservedResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/GetObserved",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetObserved"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn list_jobs(
             &mut self,
             request: impl tonic::IntoRequest<super::ListJobsRequest>,
@@ -2102,6 +2185,14 @@ pub mod topology_server {
             request: tonic::Request<super::GetFabricRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetFabricResponse>,
+            tonic::Status,
+        >;
+        /// What agents see of the cabling by LLDP, beside the fabric. Up to some seconds old.
+        async fn get_observed(
+            &self,
+            request: tonic::Request<super::GetObservedRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetObservedResponse>,
             tonic::Status,
         >;
         async fn list_jobs(
@@ -2524,6 +2615,51 @@ pub mod topology_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = GetFabricSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/antiphase.v1alpha1.Topology/GetObserved" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetObservedSvc<T: Topology>(pub Arc<T>);
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::GetObservedRequest>
+                    for GetObservedSvc<T> {
+                        type Response = super::GetObservedResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetObservedRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Topology>::get_observed(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetObservedSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -3159,7 +3295,7 @@ pub mod topology_server {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentFrame {
-    #[prost(oneof = "agent_frame::Kind", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "agent_frame::Kind", tags = "1, 2, 3, 4, 5, 6")]
     pub kind: ::core::option::Option<agent_frame::Kind>,
 }
 /// Nested message and enum types in `AgentFrame`.
@@ -3178,6 +3314,8 @@ pub mod agent_frame {
         Neighbours(super::Neighbours),
         #[prost(message, tag = "5")]
         Goodbye(super::Goodbye),
+        #[prost(message, tag = "6")]
+        Learned(super::LearnedJob),
     }
 }
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -3317,13 +3455,19 @@ pub struct GateReport {
     #[prost(uint64, optional, tag = "12")]
     pub observed_period_ns: ::core::option::Option<u64>,
 }
-/// LLDP neighbours of the host's ports.
+/// LLDP neighbours of the host's ports. Told again from time to time, and when they change.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Neighbours {
     #[prost(message, repeated, tag = "1")]
     pub neighbours: ::prost::alloc::vec::Vec<Neighbour>,
+    /// The agent looked for long enough: a cable that is not here has no system at its other end that announces itself.
+    #[prost(bool, tag = "2")]
+    pub settled: bool,
+    /// Two or more of the host's ports are ports of one bridge: the host is a switch.
+    #[prost(bool, tag = "3")]
+    pub forwards: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -3331,10 +3475,46 @@ pub struct Neighbours {
 pub struct Neighbour {
     #[prost(string, tag = "1")]
     pub port: ::prost::alloc::string::String,
+    /// The other system: its name, else its chassis id.
     #[prost(string, tag = "2")]
     pub chassis: ::prost::alloc::string::String,
     #[prost(string, tag = "3")]
     pub remote_port: ::prost::alloc::string::String,
+    /// The chassis id, where `chassis` is a name.
+    #[prost(string, optional, tag = "4")]
+    pub chassis_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// What the other system's port is also called: its description.
+    #[prost(string, optional, tag = "5")]
+    pub description: ::core::option::Option<::prost::alloc::string::String>,
+    /// Whether the other system forwards between cables; absent where it does not say.
+    #[prost(bool, optional, tag = "6")]
+    pub forwards: ::core::option::Option<bool>,
+    /// What was negotiated on the cable, in Mbit/s, as the host's port says, else the other system; absent where nobody does.
+    #[prost(uint64, optional, tag = "7")]
+    pub rate_mbps: ::core::option::Option<u64>,
+}
+/// What the bytes of a host's busiest port say of the one job that has a rank there and is led there.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct LearnedJob {
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub port: ::prost::alloc::string::String,
+    /// Mean length of its iterations, and their standard deviation over it.
+    #[prost(uint64, tag = "3")]
+    pub period_ns: u64,
+    #[prost(uint64, tag = "4")]
+    pub jitter_ppm: u64,
+    /// The share of what the port carried that the iterations explain.
+    #[prost(uint64, tag = "5")]
+    pub confidence_ppm: u64,
+    #[prost(uint64, tag = "6")]
+    pub iterations: u64,
+    /// When the port was busy in an iteration, by ascending start and within it, with the rate that it sent at.
+    #[prost(message, repeated, tag = "7")]
+    pub phases: ::prost::alloc::vec::Vec<Phase>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

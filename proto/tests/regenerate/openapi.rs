@@ -18,6 +18,7 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("Release", "post", "/v1alpha1/release", "admin"),
     ("SetFabric", "put", "/v1alpha1/fabric", "admin"),
     ("GetFabric", "get", "/v1alpha1/fabric", "read"),
+    ("GetObserved", "get", "/v1alpha1/fabric/observed", "read"),
     ("ListJobs", "get", "/v1alpha1/jobs", "read"),
     ("ListLinks", "get", "/v1alpha1/links", "read"),
     ("ListAgents", "get", "/v1alpha1/agents", "read"),

@@ -70,7 +70,7 @@ macro_rules! cases {
 
 const CASES: &[Case] = cases! {
     SolveRequest SolveResponse EvaluateRequest EvaluateResponse CommitRequest CommitResponse ReleaseRequest ReleaseResponse
-    SetFabricRequest SetFabricResponse GetFabricRequest GetFabricResponse ListJobsRequest ListJobsResponse ListLinksRequest
+    SetFabricRequest SetFabricResponse GetFabricRequest GetFabricResponse GetObservedRequest GetObservedResponse ListJobsRequest ListJobsResponse ListLinksRequest
     ListLinksResponse ListAgentsRequest ListAgentsResponse ListTurnsRequest ListTurnsResponse GetPlanRequest Plan ListAuditRequest ListAuditResponse AuditEntry ListEventsRequest
     ListEventsResponse WatchEventsRequest Event GetTelemetryRequest GetTelemetryResponse SubmitRequest WithdrawRequest
     ListSubmissionsRequest ListSubmissionsResponse ReportRequest Submission

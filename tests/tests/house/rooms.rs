@@ -134,7 +134,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS, GATE], external: None },
     Room { folder: NCCL, kind: Kind::Edge, own: &[UNITS, GATE], external: None },
-    Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, FILES, GATE_CORE, GATE, TELEMETRY, PROTO], external: None },
+    Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, FILES, GATE_CORE, GATE, TELEMETRY, VERBS, PROTO], external: None },
     Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
     Room {
         folder: SERVER,

@@ -1,6 +1,9 @@
-//! Turns from end to end: the real service in a process of its own, two agents, and two jobs with real gates in threads.
+//! From end to end, with the real service in a process of its own and two agents: turns of two jobs with real gates in threads, the
+//! cabling that agents see, and a job that an agent learns.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod cabling;
+mod learned;
 mod rig;
 
 use std::time::Duration;

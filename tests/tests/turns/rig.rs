@@ -68,16 +68,22 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start() -> Self {
+        Self::with(Some(FABRIC))
+    }
+
+    /// With a fabric; or without one, and then what agents see becomes it.
+    pub(crate) fn with(fabric: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // A port that is free now; the service takes it for TCP and UDP.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
-        fs::write(folder.path().join("fabric.yaml"), FABRIC).unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
-        let config = format!(
-            "listen = \"{address}\"\nstate = \"{}\"\nfabric = \"{}\"\ncontrol = \"turns\"\n",
-            path("state.redb"),
-            path("fabric.yaml")
-        );
+        let mut config = format!("listen = \"{address}\"\nstate = \"{}\"\ncontrol = \"turns\"\n", path("state.redb"));
+        if let Some(fabric) = fabric {
+            fs::write(folder.path().join("fabric.yaml"), fabric).unwrap();
+            config += &format!("fabric = \"{}\"\n", path("fabric.yaml"));
+        } else {
+            config += "discovery = \"grow\"\n";
+        }
         fs::write(folder.path().join("config.toml"), config).unwrap();
         let child = spawn(folder.path());
         let service = Self { address, child, folder };
@@ -172,14 +178,21 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) async fn start(service: SocketAddr, host: &str) -> Self {
+        Self::with(service, host, None, "").await
+    }
+
+    /// Over files of its own in place of the kernel's, or over a root that is given; with more of a configuration.
+    pub(crate) async fn with(service: SocketAddr, host: &str, root: Option<Root>, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join(NIC)).unwrap();
-        let text = format!("host = \"{host}\"\n[service]\naddress = \"{service}\"\ninsecure_loopback = true\n[metrics]\nlisten = \"\"\n");
+        let text =
+            format!("host = \"{host}\"\n[service]\naddress = \"{service}\"\ninsecure_loopback = true\n[metrics]\nlisten = \"\"\n{more}");
         let mut config = Config::parse(&text).unwrap();
         config.page_dir = folder.path().join("run");
         let (session_ends, agent_ends) = wiring::channels(None);
         let pages = Pages::new(&config.page_dir, &config.host).unwrap();
-        let agent = Agent::start(&config, Root::under(folder.path()), pages, agent_ends).await.unwrap();
+        let root = root.unwrap_or_else(|| Root::under(folder.path()));
+        let agent = Agent::start(&config, root, pages, agent_ends).await.unwrap();
         let connection = Connection::start(&config, agent.ports(), session_ends).unwrap();
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(agent.run(async { drop(stopped.await) }));
@@ -215,7 +228,7 @@ impl Nic {
     }
 
     /// Sends for that time at some rate.
-    fn send(&mut self, time: Duration) {
+    pub(crate) fn send(&mut self, time: Duration) {
         let (until, step) = (Instant::now() + time, Duration::from_millis(1));
         let mut last = Instant::now();
         while last < until {

@@ -52,6 +52,8 @@ pub struct Config {
     pub control: Option<Control>,
     /// What turns are chosen for.
     pub objective: Objective,
+    /// What becomes of what agents see of the cabling.
+    pub discovery: Discovery,
     /// Certificates; without them only loopback is served.
     pub tls: Option<TlsFiles>,
     /// How jobs are planned.
@@ -113,6 +115,19 @@ impl From<Control> for plan::Control {
             Control::Observe => Self::Observe,
         }
     }
+}
+
+/// What becomes of what agents see of the cabling by LLDP, which nobody signs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Discovery {
+    /// Nothing.
+    Off,
+    /// It is compared with the fabric, and differences are shown; the fabric is never changed.
+    #[default]
+    Compare,
+    /// Where nobody sets a fabric it is the fabric, which grows with it.
+    Grow,
 }
 
 /// What turns are chosen for, as [`plan::turns::Objective`].
@@ -238,6 +253,7 @@ impl Default for Config {
             ecmp: "spread".into(),
             control: None,
             objective: Objective::default(),
+            discovery: Discovery::default(),
             tls: None,
             plan: PlanConfig::default(),
             agents: AgentsConfig::default(),
@@ -480,8 +496,20 @@ mod tests {
         assert_eq!(parsed.control, Some(Control::default()), "what a new cluster begins with");
         assert_eq!(parsed.scheduler, Some(SchedulerConfig::of(PolicyName::Themis)));
         assert_eq!(Config { fabric: None, tls: None, control: None, proxy: None, scheduler: None, ..parsed }, Config::default());
-        let keys =
-            ["listen", "state", "fabric", "ecmp", "control", "objective", "certificate", "key", "client_ca", "headroom_permille", "ttl_s"];
+        let keys = [
+            "listen",
+            "state",
+            "fabric",
+            "ecmp",
+            "control",
+            "objective",
+            "discovery",
+            "certificate",
+            "key",
+            "client_ca",
+            "headroom_permille",
+            "ttl_s",
+        ];
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
         let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
         let extender = ["enabled", "job", "profile", "gpus", "hosts", "slower_percent"];

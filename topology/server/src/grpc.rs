@@ -48,13 +48,14 @@ const fn large(name: &'static str, needed: Role, shape: &'static Shape) -> Rpc {
 }
 
 /// All RPCs: an RPC that is not in this list cannot be called.
-const RPCS: [Rpc; 19] = [
+const RPCS: [Rpc; 20] = [
     large("Solve", Role::Evaluate, &Shape(&[(4, &FLAT)])),
     large("Evaluate", Role::Evaluate, &Shape(&[(1, &JOB), (2, &CANDIDATE)])),
     large("Commit", Role::Admin, &Shape(&[(1, &JOB)])),
     lists("Release", Role::Admin),
     large("SetFabric", Role::Admin, &FLAT),
     lists("GetFabric", Role::Read),
+    lists("GetObserved", Role::Read),
     lists("ListJobs", Role::Read),
     lists("ListLinks", Role::Read),
     lists("ListAgents", Role::Read),
@@ -177,11 +178,15 @@ impl Topology for Rpcs {
 
     async fn set_fabric(&self, request: Request<pb::SetFabricRequest>) -> Result<Response<pb::SetFabricResponse>, Status> {
         let by = subject(&request);
-        self.answer(request, async |r| self.api.set_fabric(&by, r).await).await
+        self.answer(request, async |r| self.api.set_fabric(&by, r, None).await).await
     }
 
     async fn get_fabric(&self, request: Request<pb::GetFabricRequest>) -> Result<Response<pb::GetFabricResponse>, Status> {
         self.answer(request, async |r| self.api.fabric(&r).await).await
+    }
+
+    async fn get_observed(&self, request: Request<pb::GetObservedRequest>) -> Result<Response<pb::GetObservedResponse>, Status> {
+        self.answer(request, async |r| Ok(self.api.observed(&r))).await
     }
 
     async fn list_jobs(&self, request: Request<pb::ListJobsRequest>) -> Result<Response<pb::ListJobsResponse>, Status> {

@@ -28,7 +28,7 @@ pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
     // The name may be of any length and anything, so the message shows a cut and quoted one.
     let refuse = |problem: &dyn std::fmt::Display| format!("jobs[{index}] ({:?}): {}", cut(&spec.id), one_line(problem));
     units::check_name(&spec.id).map_err(|problem| refuse(&format!("id: {problem}")))?;
-    let JobSpec { id, model, profile, hosts, hold } = spec;
+    let JobSpec { id, model, profile, hosts, hold, learn } = spec;
     // A profile comes as JSON text inside the message; its own reader judges it when the job is placed.
     let profile = profile.as_deref().map(serde_json::from_str).transpose().map_err(|e| refuse(&format!("profile: {e}")))?;
     let hold = hold.as_deref().map(str::parse).transpose().map_err(|e: job::UnknownHold| refuse(&e))?;
@@ -39,6 +39,7 @@ pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
         profile_file: None,
         hosts: Some(hosts.clone()).filter(|hosts| !hosts.is_empty()),
         hold,
+        learn: *learn,
     })
 }
 

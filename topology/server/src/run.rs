@@ -26,9 +26,11 @@ use crate::{
     api::{Api, Parts},
     config::{Config, ConfigError, Control, LimitsConfig, LogConfig, Overrides},
     controller::{Controller, Surroundings},
+    discovery::Discovery,
     events::EventLog,
     history::{self, History},
     http::{Accepted, Acceptor, Stream, router, serve},
+    learning::Learning,
     logs::{self, LevelHandle},
     metrics::Metrics,
     pki, quic, records,
@@ -230,10 +232,12 @@ async fn beside(
     let (address, settings, state) = (config.listen, config.agents.settings(), config.state.clone());
     let (latest, current) = watch::channel(Arc::new(config));
     let sessions = Arc::new(quic::Stats::default());
+    let (discovery, learning) = (Discovery::default(), Learning::default());
     let api = Api::new(Parts {
         controller: controller.handle.clone(),
         health: controller.health.clone(),
         telemetry: around.telemetry.clone(),
+        discovery: discovery.clone(),
         events: around.events.clone(),
         metrics: Arc::clone(&around.metrics),
         sessions: Arc::clone(&sessions),
@@ -242,7 +246,12 @@ async fn beside(
     });
     let seams = quic::Seams {
         controller: Arc::new(controller.handle.clone()),
-        telemetry: Arc::new(Sink { telemetry: around.telemetry.clone(), clock: around.clock }),
+        telemetry: Arc::new(Sink {
+            telemetry: around.telemetry.clone(),
+            clock: around.clock,
+            discovery: discovery.clone(),
+            learning: learning.clone(),
+        }),
         clock: around.clock,
         stats: sessions,
     };
@@ -258,7 +267,14 @@ async fn beside(
     };
     let result = match started {
         Err(failure) => Err(failure),
-        Ok(bound) => listen(bound, api, seams, settings, &reload.tls, signals.wait(latest, Arc::clone(reload))).await,
+        Ok(bound) => {
+            let looking = tokio::spawn(discovery.run(api.clone(), controller.handle.clone(), around.clone()));
+            let learned = tokio::spawn(learning.run(controller.handle.clone(), around.clone()));
+            let result = listen(bound, api, seams, settings, &reload.tls, signals.wait(latest, Arc::clone(reload))).await;
+            looking.abort();
+            learned.abort();
+            result
+        }
     };
     if let Some(scheduler) = scheduler {
         scheduler.stop().await;
@@ -427,7 +443,7 @@ async fn first_fabric(api: &Api) -> Result<(), Failure> {
         files::FileError::TooLarge { bytes, .. } => refuse(&format!("{bytes} bytes; limits.body_mib is {}", config.limits.body_mib)),
         e => refuse(&e),
     })?;
-    match api.set_fabric(&Subject::configuration(), pb::SetFabricRequest { fabric: text }).await {
+    match api.set_fabric(&Subject::configuration(), pb::SetFabricRequest { fabric: text }, None).await {
         Ok(set) => {
             tracing::info!(path = %path.display(), version = set.fabric_version, "fabric loaded");
             Ok(())

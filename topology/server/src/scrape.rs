@@ -4,7 +4,7 @@ use prometheus::{Counter, Encoder, Gauge, GaugeVec, IntCounterVec, Opts, Registr
 use proto::v1alpha1 as pb;
 use state::turns::{GroupState, Measured};
 
-use crate::{controller::Snapshot, links::LinkTable, metrics::Metrics, quic, turns::TurnsSnapshot};
+use crate::{controller::Snapshot, discovery::Found, links::LinkTable, metrics::Metrics, quic, turns::TurnsSnapshot};
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
@@ -43,6 +43,7 @@ impl Metrics {
             now.snapshot.fabric.as_ref().map_or(0.0, |f| f.fabric.links().len() as f64),
         )?;
         single("store_up", "1 when the last write of the state file succeeded, else 0.", f64::from(u8::from(now.store_up)))?;
+        cabling(&state, now.observed)?;
         single(
             "telemetry_dropped_samples",
             "Samples dropped since the start: malformed, out of time, or too many series.",
@@ -76,6 +77,14 @@ fn process() -> Result<Registry, prometheus::Error> {
     Ok(registry)
 }
 
+/// Cables as agents see them.
+fn cabling(registry: &Registry, found: &Found) -> Result<(), prometheus::Error> {
+    let cables = gauges(registry, "cables", "Cables by what agents see of them.", ["state"])?;
+    let states = [("seen", found.seen), ("confirmed", found.confirmed), ("unseen", found.unseen), ("different", found.differences.len())];
+    states.iter().for_each(|(state, count)| cables.with_label_values(&[*state]).set(*count as f64));
+    Ok(())
+}
+
 const NANOS_PER_SECOND: f64 = 1e9;
 
 /// What a scrape looks at.
@@ -93,6 +102,8 @@ pub struct Now<'a> {
     pub telemetry_dropped: u64,
     /// Counts of agents' sessions.
     pub sessions: &'a quic::Stats,
+    /// What agents see of the cabling.
+    pub observed: &'a Found,
 }
 
 fn gauges<const N: usize>(registry: &Registry, name: &str, help: &str, labels: [&str; N]) -> Result<GaugeVec, prometheus::Error> {

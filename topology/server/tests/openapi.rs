@@ -59,6 +59,7 @@ fn answers(service: &Service) -> Vec<(&'static str, Value)> {
         ("ListEventsResponse", "events"),
         ("GetTelemetryResponse", "telemetry?all_hosts"),
         ("GetFabricResponse", "fabric"),
+        ("GetObservedResponse", "fabric/observed"),
     ] {
         take(message, "GET", &format!("/v1alpha1/{path}"), Value::Null);
     }

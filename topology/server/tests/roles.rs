@@ -18,6 +18,7 @@ use antiphase_topology::{
     api::{Api, Parts},
     config::Config,
     controller::{Controller, Surroundings},
+    discovery::Discovery,
     events::EventLog,
     http::{Accepted, Acceptor, router, serve},
     metrics::Metrics,
@@ -105,7 +106,17 @@ async fn serve_with(caller: Caller, disk: SyncGuard, config: Config) -> Served {
     let (events, telemetry) = (around.events, around.telemetry);
     let (handle, health) = (controller.handle.clone(), controller.health.clone());
     let sessions = Arc::new(quic::Stats::default());
-    let api = Api::new(Parts { controller: handle, health, telemetry, events, metrics, sessions, clock, config });
+    let api = Api::new(Parts {
+        controller: handle,
+        health,
+        telemetry,
+        discovery: Discovery::default(),
+        events,
+        metrics,
+        sessions,
+        clock,
+        config,
+    });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::default();

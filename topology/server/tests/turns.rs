@@ -107,8 +107,15 @@ impl Running {
     fn exposition(&self) -> String {
         let (snapshot, links, sessions) = (Snapshot::default(), LinkTable::default(), Stats::default());
         let turns = self.look();
-        let now =
-            Now { snapshot: &snapshot, links: &links, turns: Some(&turns), store_up: true, telemetry_dropped: 0, sessions: &sessions };
+        let now = Now {
+            snapshot: &snapshot,
+            observed: &antiphase_topology::discovery::Found::default(),
+            links: &links,
+            turns: Some(&turns),
+            store_up: true,
+            telemetry_dropped: 0,
+            sessions: &sessions,
+        };
         self.metrics.text(&now).unwrap()
     }
 

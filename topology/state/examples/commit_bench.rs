@@ -71,7 +71,10 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64, control: Control
     let mut bench =
         Bench { service: Service::new(Config { control, ..Config::default() }), now: FabricTime(1), requests: 0, plan_version: 0 };
     let request = bench.request();
-    bench.handle(Event::Asked { request, change: Change::SetFabric { by: None, fabric: fabric.clone(), text: "".into(), jobs: vec![] } });
+    bench.handle(Event::Asked {
+        request,
+        change: Change::SetFabric { by: None, if_fabric: None, fabric: fabric.clone(), text: "".into(), jobs: vec![] },
+    });
     for host in 0..HOSTS {
         let host = format!("h{}", host + 1);
         bench.handle(Event::AgentHello { session: SessionId(bench.requests), host, version: "1".into(), ports: vec![], plan_version: 0 });

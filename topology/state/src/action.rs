@@ -284,7 +284,7 @@ pub struct Notice {
     /// How much it matters.
     pub severity: Severity,
     /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom, crowded,
-    /// fabric, store, turns, observe, more; of the scheduler submitted, job_start, job_running, job_preempt, job_move, job_stopped,
+    /// fabric, cabling, learned, store, turns, observe, more; of the scheduler submitted, job_start, job_running, job_preempt, job_move, job_stopped,
     /// job_finished, withdrawing, job_withdrawn, job_overdue, job_lost, job_failed, infeasible.
     pub kind: &'static str,
     /// One line.

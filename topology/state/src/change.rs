@@ -1,5 +1,7 @@
 //! What can change the plan, and how. A change is applied whole or leaves no trace.
 
+mod measured;
+
 use alloc::{
     collections::BTreeSet,
     format,
@@ -17,7 +19,7 @@ use crate::{
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
     crowded::crowded,
-    measured::{as_planned, believed, in_common_ratio, is_another},
+    measured::as_planned,
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
     submission::{Submission, SubmissionState},
     transaction::{Settled, Transaction},
@@ -86,7 +88,12 @@ impl Queued {
     pub(crate) fn apply(self, now: FabricTime, plan: &mut Plan, config: &Config) -> Result<Done, Refusal> {
         match self {
             Self::Asked { change: Change::Commit(commit), .. } => {
-                refuse_submitted(plan, config, commit.jobs.iter().map(|definition| definition.job.name.as_str()))?;
+                let names = commit.jobs.iter().map(|definition| definition.job.name.as_str());
+                if commit.learned {
+                    refuse_unknown(plan, names)?;
+                } else {
+                    refuse_submitted(plan, config, names)?;
+                }
                 let by = commit.by.clone();
                 self::commit(now, plan, config, commit).map(|done| done.asked_by(by.as_ref()))
             }
@@ -95,7 +102,8 @@ impl Queued {
                 release(now, plan, config, &jobs).map(|done| done.asked_by(by.as_ref()))
             }
             Self::Asked { change: Change::Schedule(change), .. } => schedule(now, plan, config, *change),
-            Self::Asked { change: Change::SetFabric { fabric, text, jobs, by }, .. } => {
+            Self::Asked { change: Change::SetFabric { fabric, text, jobs, if_fabric, by }, .. } => {
+                refuse_other_fabric(plan, if_fabric)?;
                 set_fabric(now, plan, config, fabric, text, jobs).map(|done| done.asked_by(by.as_ref()))
             }
             Self::Expire { jobs } => expire(now, plan, config, &jobs),
@@ -113,7 +121,7 @@ impl Queued {
             }
             Self::Measure { jobs } => {
                 let agent = jobs.first().and_then(|(job, _)| plan.leader(job));
-                measure(now, plan, config, &jobs).map(|done| done.of_agent(agent))
+                measured::measure(now, plan, config, &jobs).map(|done| done.of_agent(agent))
             }
         }
     }
@@ -146,7 +154,7 @@ fn moved_notices(now: FabricTime, settled: &Settled, plan_version: u64) -> impl 
 }
 
 fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> Result<Done, Refusal> {
-    let Commit { jobs, if_fabric, if_plan_version, lease, key, content, by: _ } = commit;
+    let Commit { jobs, if_fabric, if_plan_version, lease, key, content, learned, by: _ } = commit;
     // The key comes first: a repetition gets its answer even if plan and fabric moved on since the first try.
     if let Some(answer) = repeated(plan, &jobs, &key, content)? {
         return Ok(Done { reply: Some(Reply::Committed(answer)), ..Done::default() });
@@ -183,6 +191,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         for (definition, load) in checked {
             let name = Name::from(definition.job.name.as_str());
             let old = transaction.plan.job(&name).cloned();
+            let lease = if learned { old.as_ref().and_then(|old| old.lease) } else { lease };
             dirty.insert(name.clone());
             // The component that a changed job leaves behind is planned again too: its links carry less from now on.
             dirty.extend(old.iter().flat_map(|o| transaction.members(o)));
@@ -438,73 +447,23 @@ fn let_go(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_v
     Ok(Done { notices, touched, ..Done::default() })
 }
 
-/// Plans jobs anew as they were measured, and with them those that they meet; all stays as it is where somebody would take turns no more.
-fn measure(now: FabricTime, plan: &mut Plan, config: &Config, measured: &[(Name, MeasuredProfile)]) -> Result<Done, Refusal> {
-    let Some(installed) = plan.installed.clone() else { return Ok(Done::default()) };
-    let mut found = Vec::new();
-    for (name, measured) in measured {
-        // A commit that came before may have declared what was measured, or released the job.
-        let Some(job) = plan.job(name) else { continue };
-        let believed = believed(job, *measured).filter(|measured| is_another(&job.planned.job, *measured));
-        found.extend(believed.map(|measured| (name.clone(), job.definition.job.period, measured)));
-    }
-    in_common_ratio(&mut found);
-    let others: Vec<Arc<Job>> = found.iter().filter_map(|(name, _, measured)| as_other(&installed, plan.job(name)?, *measured)).collect();
-    if others.is_empty() {
-        return Ok(Done::default());
-    }
-    let planned = drafted(plan, config, |transaction| {
-        let mut dirty = BTreeSet::new();
-        for job in &others {
-            dirty.insert(job.name.clone());
-            dirty.extend(transaction.members(job));
-            transaction.put(&job.name, Some(job.clone()));
-        }
-        let takes_turns = |t: &Transaction<'_>, name: &&Name| t.plan.job(name).is_some_and(|j| j.slot.turns);
-        let before = dirty.iter().filter(|name| takes_turns(transaction, name)).count();
-        let settled = transaction.settle(&dirty, &BTreeSet::new())?;
-        let after = dirty.iter().filter(|name| takes_turns(transaction, name)).count();
-        // The refusal only makes `drafted` take everything back: nobody reads its text.
-        if after < before { Err(Refusal::Policy(String::new())) } else { Ok(settled) }
-    });
-    let Ok((settled, touched)) = planned else { return Ok(Done::default()) };
-    let mut notices: Vec<Notice> = others.iter().map(|job| measured_notice(now, job, plan.version)).collect();
-    notices.extend(moved_notices(now, &settled, plan.version));
-    Ok(Done { notices, touched, ..Done::default() })
-}
-
-/// The job as it was measured, or as declared where that is the same; `None` where no such job could be committed.
-fn as_other(installed: &Installed, job: &Job, measured: MeasuredProfile) -> Option<Arc<Job>> {
-    // What was found of its sending before still holds where a window did not tell.
-    let sent = measured.sent.or(job.measured.and_then(|before| before.sent));
-    let measured = Some(MeasuredProfile { sent, ..measured }).filter(|measured| is_another(&job.definition.job, *measured));
-    let planned = as_planned(&job.definition, measured);
-    let load = Arc::new(check(installed, &planned).ok()?);
-    Some(Arc::new(Job { measured, planned, load, ..job.clone() }))
-}
-
-fn measured_notice(now: FabricTime, job: &Job, plan_version: u64) -> Notice {
-    let (planned, declared) = (&job.planned.job, &job.definition.job);
-    if job.measured.is_none() {
-        let said = format!("job {} is what was declared after all, and is planned so", job.name);
-        return notice(now, Severity::Info, "measured", Some(&job.name), plan_version, said);
-    }
-    let said = format!(
-        "job {} takes {} alone and sends for {} of it, as measured; {} and {} were declared: it is planned as measured until it is \
-         committed with another profile",
-        job.name,
-        planned.period,
-        Nanos(planned.up()),
-        declared.period,
-        Nanos(declared.up())
-    );
-    notice(now, Severity::Warning, "measured", Some(&job.name), plan_version, said)
-}
-
 /// Refuses jobs that the scheduler commits and releases: whoever else did would give its GPUs away, or take its place in the plan.
 fn refuse_submitted<'n>(plan: &Plan, config: &Config, mut names: impl Iterator<Item = &'n str>) -> Result<(), Refusal> {
     let theirs = |name: &&str| config.scheduled && plan.submission(name).is_some_and(|submission| submission.planned);
     names.find(theirs).map_or(Ok(()), |job| Err(Refusal::Submitted { job: job.into() }))
+}
+
+/// Refuses what was learned of jobs that are not committed any more.
+fn refuse_unknown<'n>(plan: &Plan, mut names: impl Iterator<Item = &'n str>) -> Result<(), Refusal> {
+    let gone = names.find(|name| plan.job(name).is_none());
+    gone.map_or(Ok(()), |job| Err(Refusal::Policy(format!("job {job:?} is not committed any more"))))
+}
+
+/// Refuses a fabric that was made beside another one than that in force.
+fn refuse_other_fabric(plan: &Plan, if_fabric: Option<u64>) -> Result<(), Refusal> {
+    let version = plan.installed.as_ref().map_or(0, |installed| installed.version);
+    let other = if_fabric.filter(|expected| *expected != version);
+    other.map_or(Ok(()), |expected| Err(Refusal::FabricMoved { version, expected }))
 }
 
 /// Makes a step: the change of the plan, and the submissions with it.

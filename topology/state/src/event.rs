@@ -104,6 +104,9 @@ pub struct Commit {
     /// A digest of what is committed, by which a repetition is told from another commit under the same key. `None`: by the names of the
     /// jobs only.
     pub content: Option<Content>,
+    /// The jobs are committed ones of which their agents learned more: their leases stay, also those of the scheduler's jobs, and a job that
+    /// is not committed refuses the change.
+    pub learned: bool,
     /// Who asks, as notices say it.
     pub by: Option<Arc<str>>,
 }
@@ -141,6 +144,8 @@ pub enum Change {
         text: Arc<str>,
         /// The committed jobs, resolved again on the new fabric: node and NIC ids differ between fabrics.
         jobs: Vec<JobDefinition>,
+        /// The version of the fabric that it may replace, 0 where there may be none; `None`: any.
+        if_fabric: Option<u64>,
         /// Who asks, as notices say it.
         by: Option<Arc<str>>,
     },

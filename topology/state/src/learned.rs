@@ -71,7 +71,7 @@ impl PeriodWatch {
 /// How long an iteration is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
-    /// Alone, as declared.
+    /// Alone, as declared; zero where nobody knows.
     pub(crate) declared: Nanos,
     /// Beside those that it meets, as planned: the declared time where it meets nobody.
     pub(crate) predicted: Nanos,
@@ -79,8 +79,8 @@ pub(crate) struct Expected {
 
 /// The period that the report shows, and whether it is another than the declared one; `None` if it shows none.
 fn judge(expected: Expected, slot: &Slot, report: &GateReport) -> Option<(Nanos, bool)> {
-    // A report without a start has medians of nothing.
-    if report.iterations == 0 {
+    // A report without a start has medians of nothing, and of a job that sends nothing nobody said how long it takes.
+    if report.iterations == 0 || expected.declared == Nanos(0) {
         return None;
     }
     // From the iteration alone to the period that it is scheduled with or what others make of it, whichever is longer.
@@ -157,6 +157,8 @@ mod tests {
         assert_eq!(differs(&seen(Some(1_050), Some(600), 10)), Some(true));
         assert_eq!(differs(&seen(Some(600), Some(1_000), 10)), Some(false));
         assert_eq!(differs(&seen(Some(600), None, 10)), None);
+        let unknown = Expected { declared: Nanos(0), ..EXPECTED };
+        assert_eq!(judge(unknown, &slot(), &seen(Some(600), Some(600), 0)), None);
         assert_eq!(differs(&GateReport { iterations: 0, ..seen(Some(600), Some(600), 0) }), None);
     }
 

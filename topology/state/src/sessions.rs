@@ -7,7 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
-use units::FabricTime;
+use units::{FabricTime, Nanos};
 
 use crate::{
     Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
@@ -93,7 +93,9 @@ impl Service {
             self.renew(now, &job, gate);
             // A job in quarantine is not held, so it has no slot to be late for.
             let held = job.slot.hold && self.view.agents.at(&host).is_some_and(|a| !a.quarantined.contains(&job.name));
-            let declared = job.planned.job.period;
+            // A job without Up phases is one that is still to be learned.
+            let planned = &job.planned.job;
+            let declared = if planned.phases.is_empty() { Nanos(0) } else { planned.period };
             let predicted = job.component.as_ref().and_then(|c| c.times(&job.name)).map_or(declared, |(_, interleaved)| interleaved);
             let watch = self.view.watches.entry(job.name.clone()).or_default();
             let Heard { mut wanted, learned } = watch.report(now, &job.slot, held, Expected { declared, predicted }, gate);

@@ -512,7 +512,10 @@ fn a_new_fabric_keeps_slots_and_is_refused_without_its_jobs() {
     let before = durable(&driver.service);
     let request = driver.request();
     let fabric = Arc::new(world::fabric("9 4 1").unwrap());
-    driver.handle(Event::Asked { request, change: Change::SetFabric { by: None, fabric, text: "9 4 1".into(), jobs: vec![] } });
+    driver.handle(Event::Asked {
+        request,
+        change: Change::SetFabric { by: None, if_fabric: None, fabric, text: "9 4 1".into(), jobs: vec![] },
+    });
     assert!(driver.reply(request).unwrap().is_err());
     assert_eq!(durable(&driver.service), before);
 }
@@ -527,12 +530,32 @@ fn a_fabric_read_before_a_commit_does_not_bring_the_old_job_back() {
     let request = driver.request();
     let fabric = world::fabric("6 4 1").unwrap();
     let jobs = [A, B, C].iter().map(|(n, d)| world::job(&fabric, n, d).unwrap()).collect();
-    driver.handle(Event::Asked { request, change: Change::SetFabric { by: None, fabric: Arc::new(fabric), text: "6 4 1".into(), jobs } });
+    driver.handle(Event::Asked {
+        request,
+        change: Change::SetFabric { by: None, if_fabric: None, fabric: Arc::new(fabric), text: "6 4 1".into(), jobs },
+    });
     driver.slow = false;
     driver.persisted();
     assert!(driver.reply(commit).unwrap().is_ok());
     assert!(matches!(driver.reply(request), Some(Err(Refusal::Policy(_)))));
     assert_eq!(said(&driver.service.view().job("a").unwrap().planned().document), "100 0-20 h3,h7");
+}
+
+#[test]
+fn a_fabric_that_was_made_beside_another_one_is_refused() {
+    let mut driver = Driver::new(Service::new(Config::default()));
+    let set = |driver: &mut Driver, if_fabric| {
+        let request = driver.request();
+        let fabric = Arc::new(world::fabric("4 4 1").unwrap());
+        let change = Change::SetFabric { by: None, if_fabric, fabric, text: "4 4 1".into(), jobs: vec![] };
+        driver.handle(Event::Asked { request, change });
+        driver.reply(request).unwrap()
+    };
+    assert!(matches!(set(&mut driver, Some(1)), Err(Refusal::FabricMoved { version: 0, expected: 1 })));
+    assert!(matches!(set(&mut driver, Some(0)), Ok(Reply::FabricSet { version: 1, .. })), "there was none");
+    assert!(matches!(set(&mut driver, Some(0)), Err(Refusal::FabricMoved { version: 1, expected: 0 })));
+    assert!(matches!(set(&mut driver, Some(1)), Ok(Reply::FabricSet { version: 2, .. })));
+    assert!(matches!(set(&mut driver, None), Ok(Reply::FabricSet { version: 3, .. })));
 }
 
 #[test]

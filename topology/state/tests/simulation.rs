@@ -272,7 +272,7 @@ impl World {
         let request = self.ask(BTreeMap::new());
         self.handle(Event::Asked {
             request,
-            change: Change::SetFabric { by: Some("somebody".into()), fabric: Arc::new(made), text: text.into(), jobs },
+            change: Change::SetFabric { by: Some("somebody".into()), if_fabric: None, fabric: Arc::new(made), text: text.into(), jobs },
         });
     }
 

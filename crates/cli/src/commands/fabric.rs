@@ -12,6 +12,8 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use fabric::{Fabric, native};
 
+pub(crate) use diff::DIFFERENT;
+
 use crate::{commands::live, input::CliError};
 
 #[derive(Debug, Subcommand)]
@@ -31,6 +33,8 @@ pub(crate) enum FabricCommand {
     Routes(routes::RoutesArgs),
     /// Give the topology service its fabric
     Set(live::SetArgs),
+    /// What agents see of the cabling by LLDP beside the service's fabric; exit code 4 if they differ
+    Observed(live::ObservedArgs),
 }
 
 pub(crate) fn run(command: FabricCommand) -> Result<ExitCode, CliError> {
@@ -42,6 +46,7 @@ pub(crate) fn run(command: FabricCommand) -> Result<ExitCode, CliError> {
         FabricCommand::Diff(args) => diff::run(&args),
         FabricCommand::Routes(args) => routes::run(&args),
         FabricCommand::Set(args) => live::set_fabric(&args),
+        FabricCommand::Observed(args) => live::observed_fabric(&args),
     }
 }
 

@@ -239,7 +239,8 @@ impl<'a> ControlPlane<'a> {
         }
         // A service that died before its first batch was durable begins anew, and needs its fabric again.
         if self.store.is_empty() {
-            let change = Change::SetFabric { by: None, fabric: Arc::clone(&self.fabric), text: Arc::from(""), jobs: Vec::new() };
+            let change =
+                Change::SetFabric { by: None, if_fabric: None, fabric: Arc::clone(&self.fabric), text: Arc::from(""), jobs: Vec::new() };
             self.handle(now, Event::Asked { request: SET_FABRIC, change }, agenda);
         } else {
             self.tick_when_due(now, agenda);

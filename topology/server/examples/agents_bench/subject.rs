@@ -60,7 +60,7 @@ impl Subject {
         let handle = running.handle.clone();
         let text: Arc<str> = fabric_of(hosts).into();
         let fabric = Arc::new(fabric::native::read(&text).unwrap());
-        let set = Change::SetFabric { by: None, fabric: Arc::clone(&fabric), text, jobs: Vec::new() };
+        let set = Change::SetFabric { by: None, if_fabric: None, fabric: Arc::clone(&fabric), text, jobs: Vec::new() };
         let version = match handle.change(set).await.unwrap().unwrap() {
             state::Reply::FabricSet { version, .. } => version,
             other => panic!("{other:?}"),

@@ -40,8 +40,10 @@ use crate::{
     FabricClock,
     config::Config,
     controller::{ControllerHandle, Snapshot, slot_message},
+    discovery::Discovery,
     events::EventLog,
     history::History,
+    learning::keep_learned,
     metrics::Metrics,
     queue::SchedulerHandle,
     quic,
@@ -75,6 +77,7 @@ struct Inner {
     controller: ControllerHandle,
     health: StoreHealth,
     telemetry: TelemetryHandle,
+    discovery: Discovery,
     events: EventLog,
     metrics: Arc<Metrics>,
     sessions: Arc<quic::Stats>,
@@ -109,6 +112,8 @@ pub struct Parts {
     pub health: StoreHealth,
     /// Series.
     pub telemetry: TelemetryHandle,
+    /// What agents see of the cabling.
+    pub discovery: Discovery,
     /// Events.
     pub events: EventLog,
     /// Counters.
@@ -130,6 +135,7 @@ impl Api {
             controller: parts.controller,
             health: parts.health,
             telemetry: parts.telemetry,
+            discovery: parts.discovery,
             events: parts.events,
             metrics: parts.metrics,
             sessions: parts.sessions,
@@ -187,7 +193,14 @@ impl Api {
         // The jobs are placed on the fabric of now; its version goes with them, so that the controller notices another one.
         let view = self.0.controller.fabric().await?.ok_or(Refusal::NoFabric)?;
         let (specs, if_fabric) = (request.jobs, Some(view.version));
-        let read = move || resolve::documents(&specs).and_then(|documents| resolve::definitions(&view.fabric, &documents));
+        let known = if specs.iter().any(|spec| spec.learn) { Some(self.snapshot().await?) } else { None };
+        let read = move || {
+            let mut documents = resolve::documents(&specs)?;
+            if let Some(known) = known {
+                documents = documents.into_iter().map(|document| keep_learned(document, &known)).collect();
+            }
+            resolve::definitions(&view.fabric, &documents)
+        };
         // The documents are read beside the controller, which would otherwise answer nobody for as long.
         let jobs = self.read_change(by.who, read).await?.map_err(ApiError::invalid)?;
         let about = request.explain.then(|| jobs.iter().map(|job| job.job.name.to_string()).collect());
@@ -200,6 +213,7 @@ impl Api {
             lease,
             key: request.idempotency_key,
             content,
+            learned: false,
             by: Some(by.told.clone()),
         };
         match self.0.controller.change(Change::Commit(commit)).await?? {
@@ -231,17 +245,23 @@ impl Api {
         }
     }
 
-    /// Replaces the fabric.
+    /// Replaces the fabric; one of the version `if_fabric`, where that is given, with 0 for none.
     ///
     /// # Errors
     /// [`ApiError`]: nothing was changed.
-    pub async fn set_fabric(&self, by: &Subject, request: pb::SetFabricRequest) -> Result<pb::SetFabricResponse, ApiError> {
+    pub async fn set_fabric(
+        &self,
+        by: &Subject,
+        request: pb::SetFabricRequest,
+        if_fabric: Option<u64>,
+    ) -> Result<pb::SetFabricResponse, ApiError> {
         let text: Arc<str> = request.fabric.into();
         let document = Arc::clone(&text);
         let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
         let fabric = Arc::new(self.read_change(by.who, read).await??);
         // The list of jobs stays empty here: only the controller knows which jobs are committed when the change begins.
-        match self.0.controller.change(Change::SetFabric { by: Some(by.told.clone()), fabric, text, jobs: Vec::new() }).await?? {
+        let change = Change::SetFabric { by: Some(by.told.clone()), fabric, text, jobs: Vec::new(), if_fabric };
+        match self.0.controller.change(change).await?? {
             Reply::FabricSet { version, plan_version } => Ok(pb::SetFabricResponse { fabric_version: version, plan_version }),
             other => Err(unexpected(&other)),
         }

@@ -49,6 +49,12 @@ impl Api {
         Ok(json)
     }
 
+    /// What agents see of the cabling, beside the fabric.
+    #[must_use]
+    pub fn observed(&self, request: &pb::GetObservedRequest) -> pb::GetObservedResponse {
+        self.0.discovery.found().answer(!request.summary)
+    }
+
     pub(super) async fn fabric_view(&self) -> Result<FabricView, ApiError> {
         let missing = || ApiError::new(Kind::NotFound, &"no fabric is set").hint("PUT /v1alpha1/fabric");
         self.0.controller.fabric().await?.ok_or_else(missing)
@@ -220,6 +226,7 @@ impl Api {
             store_up: self.0.health.problem(Instant::now()).is_none(),
             telemetry_dropped: self.0.telemetry.dropped(),
             sessions: &self.0.sessions,
+            observed: &self.0.discovery.found(),
         };
         self.0.metrics.text(&now).map_err(|e| ApiError::new(Kind::Internal, &e))
     }

@@ -87,6 +87,9 @@ impl LinkNames<'_> {
 /// Shared links named per job: a job on thousands of hosts crosses thousands, and `ListLinks` has them all.
 pub(crate) const SHARED_LINKS_MAX: usize = 100;
 
+/// Nothing is known of the job yet.
+const LEARNING: &str = "learning";
+
 fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
     let definition = job.planned();
     let (report, totals) = (job.report().map(|(_, report)| report), job.totals());
@@ -98,13 +101,19 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         state::JobState::Open => pb::JobState::Open,
     };
     let (times, forecast) = (job.times(), job.forecast());
+    let document = resolve::kept(job.name(), &definition.document).ok();
+    let learn = match document.filter(|document| document.learn) {
+        Some(document) if document.is_learned() => "learned",
+        Some(_) if definition.job.phases.is_empty() => LEARNING,
+        _ => "",
+    };
     pb::Job {
         id: job.name().into(),
         state: state.into(),
         hosts: definition.hosts.clone(),
         gpus: definition.job.gpus,
         slot: Some(slot_message(&job.slot())),
-        solo_period_ns: definition.job.period.0,
+        solo_period_ns: if learn == LEARNING { 0 } else { definition.job.period.0 },
         iteration_ns: report.and_then(|r| r.iteration).map(|t| t.0),
         phase_error_ns: report.and_then(|r| r.phase_error),
         iterations: totals.map(|t| t.iterations),
@@ -124,6 +133,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         predicted_turns_ns: forecast.map(|t| t.by_turns.0),
         declared_period_ns: job.measured().map(|_| job.committed().job.period.0),
         measured_up_ns: job.measured().and_then(|m| m.sent).map(|sent| sent.0),
+        learn: learn.into(),
     }
 }
 

@@ -300,11 +300,11 @@ impl Task {
                 let jobs = resolve::definitions(fabric, &documents(&mut commit.jobs.iter())?)?;
                 Ok(Change::Commit(Commit { jobs, if_fabric: Some(view.fabric_version()), ..commit }))
             }
-            (Change::SetFabric { fabric, text, by, .. }, _) => {
+            (Change::SetFabric { fabric, text, by, if_fabric, .. }, _) => {
                 // The list is complete: no other change runs beside a fabric, so no job comes or goes before it is in force.
                 let jobs: Vec<state::JobView<'_>> = view.jobs().collect();
                 let jobs = resolve::each(&fabric, &documents(&mut jobs.iter().map(|job| job.planned()))?)?;
-                Ok(Change::SetFabric { fabric, text, jobs, by })
+                Ok(Change::SetFabric { fabric, text, jobs, if_fabric, by })
             }
             (change, _) => Ok(change),
         }

@@ -72,6 +72,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/fabric", put(set_fabric).get(fabric))
         .route("/v1alpha1/fabric/map.svg", get(map))
         .route("/v1alpha1/fabric/export", get(export::export))
+        .route("/v1alpha1/fabric/observed", get(observed))
         .route("/v1alpha1/jobs", get(jobs))
         .route("/v1alpha1/jobs/iterations.svg", get(iterations))
         .route("/v1alpha1/links", get(links))
@@ -429,7 +430,7 @@ async fn set_fabric(
         // A fabric document may be JSON too.
         _ => pb::SetFabricRequest { fabric: body },
     };
-    json(&shared.api.set_fabric(&by, request).await?)
+    json(&shared.api.set_fabric(&by, request, None).await?)
 }
 
 async fn fabric(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
@@ -437,6 +438,13 @@ async fn fabric(State(shared): State<Shared>, Extension(caller): Extension<Calle
     let request = pb::GetFabricRequest { summary: query.flag("summary")? };
     query.finish()?;
     if request.summary { json(&shared.api.fabric(&request).await?) } else { Ok(shared_json(shared.api.fabric_json().await?)) }
+}
+
+async fn observed(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    let mut query = reading(caller, query)?;
+    let request = pb::GetObservedRequest { summary: query.flag("summary")? };
+    query.finish()?;
+    json(&shared.api.observed(&request))
 }
 
 async fn jobs(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {

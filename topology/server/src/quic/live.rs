@@ -287,7 +287,11 @@ impl<'a> Live<'a> {
             agent_frame::Kind::PlanAck(ack) => Event::PlanAck { session, plan_version: ack.plan_version },
             agent_frame::Kind::Report(report) => Event::Report { session, report: convert::report(report)? },
             agent_frame::Kind::Neighbours(told) => {
-                self.seams.controller.neighbours(self.host, told.neighbours);
+                self.seams.telemetry.neighbours(self.host, told);
+                return Ok(());
+            }
+            agent_frame::Kind::Learned(told) => {
+                self.seams.telemetry.learned(self.host, told);
                 return Ok(());
             }
             agent_frame::Kind::Goodbye(goodbye) => {

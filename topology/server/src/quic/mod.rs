@@ -133,17 +133,22 @@ pub trait Controller: Send + Sync + 'static {
     fn turns(&self) -> Option<TurnsHandle> {
         None
     }
-
-    /// What LLDP told the agent of a host; by default nobody asks.
-    fn neighbours(&self, host: &str, neighbours: Vec<wire::Neighbour>) {
-        let _ = (host, neighbours);
-    }
 }
 
-/// Where counter samples go. Must not wait.
+/// Where goes what agents see of their hosts. Must not wait.
 pub trait TelemetrySink: Send + Sync + 'static {
-    /// One frame of one port of `host`.
+    /// Counter samples of one port of `host`.
     fn take(&self, host: &str, frame: wire::Telemetry);
+
+    /// What LLDP told the agent of `host`; by default nobody asks.
+    fn neighbours(&self, host: &str, told: wire::Neighbours) {
+        let _ = (host, told);
+    }
+
+    /// What the agent of `host` learned of the job there; by default nobody asks.
+    fn learned(&self, host: &str, told: wire::LearnedJob) {
+        let _ = (host, told);
+    }
 }
 
 /// What a session needs of the rest of the service.

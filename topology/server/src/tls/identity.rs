@@ -97,6 +97,18 @@ impl Subject {
     pub fn configuration() -> Self {
         Self { told: "the configuration".into(), who: None, name: None }
     }
+
+    /// The agents, for what they learn of jobs.
+    #[must_use]
+    pub fn learning() -> Self {
+        Self { told: "the agents, by counters".into(), who: None, name: None }
+    }
+
+    /// The agents, for what they see of the cabling.
+    #[must_use]
+    pub fn discovery() -> Self {
+        Self { told: "the agents, by LLDP".into(), who: None, name: None }
+    }
 }
 
 /// The identity of a peer.

@@ -187,7 +187,10 @@ impl Driver {
         let request = self.request();
         let made = fabric(text).unwrap();
         let jobs = self.service.view().jobs().map(|j| job(&made, j.name(), &said(&j.planned().document)).unwrap()).collect();
-        self.handle(Event::Asked { request, change: Change::SetFabric { by: None, fabric: Arc::new(made), text: text.into(), jobs } });
+        self.handle(Event::Asked {
+            request,
+            change: Change::SetFabric { by: None, if_fabric: None, fabric: Arc::new(made), text: text.into(), jobs },
+        });
         self.reply(request).unwrap()
     }
 

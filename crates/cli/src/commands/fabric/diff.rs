@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Exit code of a comparison that found differences.
-const DIFFERENT: u8 = 4;
+pub(crate) const DIFFERENT: u8 = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {

@@ -140,10 +140,10 @@ pub(super) fn job_spec(file: &Path, job: JobDoc) -> Result<JobSpec, CliError> {
 /// A job as a message; its profile travels as the text of its document.
 fn message(job: JobDoc) -> Result<JobSpec, serde_json::Error> {
     // Every field is named, so that the compiler points here when a document gains one.
-    let JobDoc { id, model, profile, profile_file: _, hosts, hold } = job;
+    let JobDoc { id, model, profile, profile_file: _, hosts, hold, learn } = job;
     let profile = profile.as_ref().map(serde_json::to_string).transpose()?;
     let hold = hold.map(|hold| hold.word().into());
-    Ok(JobSpec { id, model: model.map(model_message), profile, hosts: hosts.unwrap_or_default(), hold })
+    Ok(JobSpec { id, model: model.map(model_message), profile, hosts: hosts.unwrap_or_default(), hold, learn })
 }
 
 fn model_message(model: ModelDoc) -> Model {

@@ -85,7 +85,7 @@ fn row(job: &Job) -> [String; 10] {
     let slot = job.slot.as_ref();
     [
         job.id.clone(),
-        state(job.state()).into(),
+        state_of(job),
         job.hosts.len().to_string(),
         or_dash(slot, |s| millis(s.period_ns)),
         or_dash(slot, |s| millis(s.offset_ns)),
@@ -95,6 +95,12 @@ fn row(job: &Job) -> [String; 10] {
         or_dash(job.slips, |n| n.to_string()),
         job.shared_links.len().to_string(),
     ]
+}
+
+/// The state, and whether the job's profile is still to be learned.
+fn state_of(job: &Job) -> String {
+    let state = state(job.state());
+    if job.learn == "learning" { format!("{state}, learning") } else { state.into() }
 }
 
 pub(super) fn state(state: JobState) -> &'static str {

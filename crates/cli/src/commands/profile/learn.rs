@@ -49,30 +49,30 @@ pub(crate) struct LearnArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
-enum Direction {
+pub(super) enum Direction {
     Tx,
     Rx,
 }
 
 #[derive(Debug, Serialize)]
-struct Answer {
+pub(super) struct Answer {
     schema: &'static str,
     /// Whether a job was found.
-    periodic: bool,
+    pub(super) periodic: bool,
     /// Why none was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    why: Option<String>,
-    direction: Direction,
+    pub(super) why: Option<String>,
+    pub(super) direction: Direction,
     /// Readings that were looked at, and the middle of the distances between them.
     readings: usize,
     step_ns: u64,
     /// Times that a counter went back: what passed then is not known, and the longest stretch without was taken.
     resets: usize,
     #[serde(flatten)]
-    job: Option<Job>,
+    pub(super) job: Option<Job>,
     /// A second job on the port, of another period.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    others: Vec<Job>,
+    pub(super) others: Vec<Job>,
 }
 
 /// What counters and traces say of a job.
@@ -111,15 +111,19 @@ pub(super) fn run(args: &LearnArgs) -> Result<String, CliError> {
     let busier = if carried(readings, 1) > carried(readings, 0) { Direction::Rx } else { Direction::Tx };
     let direction = args.direction.unwrap_or(busier);
     let (series, resets) = longest(readings, direction);
-    let (why, jobs) = match learn_jobs(&series, step) {
+    let answer = Answer { readings: readings.len(), resets, ..answer(&series, step, direction) };
+    args.output.render(&answer, || table(&answer))
+}
+
+/// What a series says of the jobs behind it.
+pub(super) fn answer(series: &Series, step: Nanos, direction: Direction) -> Answer {
+    let (why, jobs) = match learn_jobs(series, step) {
         Ok(jobs) => (None, jobs),
         Err(why) => (Some(why.to_string()), Vec::new()),
     };
     let mut jobs = jobs.into_iter().map(Job::from);
     let (job, others) = (jobs.next(), jobs.collect());
-    let answer =
-        Answer { schema: SCHEMA, periodic: job.is_some(), why, direction, readings: readings.len(), step_ns: step.0, resets, job, others };
-    args.output.render(&answer, || table(&answer))
+    Answer { schema: SCHEMA, periodic: job.is_some(), why, direction, readings: series.len(), step_ns: step.0, resets: 0, job, others }
 }
 
 fn read(file: &Path, text: &str) -> Result<Vec<Reading>, CliError> {
@@ -200,7 +204,7 @@ impl From<Learned> for Job {
     }
 }
 
-fn table(answer: &Answer) -> String {
+pub(super) fn table(answer: &Answer) -> String {
     let Some(first) = &answer.job else {
         return format!("no period: {}\n", answer.why.as_deref().unwrap_or_default());
     };

@@ -5,6 +5,7 @@ mod learn;
 mod show;
 mod strip;
 mod synth;
+mod watch;
 mod zoo;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -22,6 +23,8 @@ pub(crate) enum ProfileCommand {
     Synth(Box<synth::SynthArgs>),
     /// Learn period and phases of a job from the byte counters of a port
     Learn(learn::LearnArgs),
+    /// Learn from the live counters of an interface or an RDMA port of this machine, and say what changes
+    Watch(watch::WatchArgs),
     /// Find period and phases of a job in a trace of PyTorch, NCCL Inspector or Nsight Systems
     Import(import::ImportArgs),
     /// Print the phases of a profile and a picture of one iteration
@@ -48,6 +51,7 @@ pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode, CliError> {
     let text = match command {
         ProfileCommand::Synth(args) => synth::run(&args)?,
         ProfileCommand::Learn(args) => learn::run(&args)?,
+        ProfileCommand::Watch(args) => return watch::run(&args),
         ProfileCommand::Import(args) => import::run(&args)?,
         ProfileCommand::Show { file, output } => {
             let profile = profile::parse(&read_document(&file)?).map_err(|e| CliError::input(&file, e))?;

@@ -15,7 +15,13 @@ use crate::testbed::{Case, SimError, control_plane::definitions};
 pub fn planned_groups(case: &Case<'_>, config: &state::Config) -> Result<Vec<Arc<TurnGroup>>, SimError> {
     let now = FabricTime(0);
     let mut service = Service::new(state::Config { control: plan::Control::Turns, ..config.clone() });
-    let fabric = Change::SetFabric { by: None, fabric: Arc::new(case.router.fabric().clone()), text: Arc::from(""), jobs: Vec::new() };
+    let fabric = Change::SetFabric {
+        by: None,
+        if_fabric: None,
+        fabric: Arc::new(case.router.fabric().clone()),
+        text: Arc::from(""),
+        jobs: Vec::new(),
+    };
     let commit = Change::Commit(Commit { jobs: definitions(case), ..Commit::default() });
     let mut groups = Vec::new();
     for (request, change) in (0..).zip([fabric, commit]) {
