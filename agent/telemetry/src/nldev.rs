@@ -18,21 +18,21 @@ const NLMSG_DONE: u16 = 3;
 const REQUEST_DUMP: u16 = 0x301;
 const HEADER_BYTES: usize = 16;
 
-const DEV_INDEX: u16 = 2;
-const DEV_NAME: u16 = 3;
-const PORT_INDEX: u16 = 4;
-const RES_QP: u16 = 20;
-const RES_QP_ENTRY: u16 = 21;
-const RES_LQPN: u16 = 22;
-const RES_PID: u16 = 29;
-const STAT_RES: u16 = 76;
-const STAT_COUNTER: u16 = 78;
-const STAT_COUNTER_ENTRY: u16 = 79;
-const STAT_COUNTER_ID: u16 = 80;
-const STAT_HWCOUNTERS: u16 = 81;
-const STAT_HWCOUNTER_ENTRY: u16 = 82;
-const STAT_HWCOUNTER_ENTRY_NAME: u16 = 83;
-const STAT_HWCOUNTER_ENTRY_VALUE: u16 = 84;
+const DEV_INDEX: u16 = 1;
+const DEV_NAME: u16 = 2;
+const PORT_INDEX: u16 = 3;
+const RES_QP: u16 = 19;
+const RES_QP_ENTRY: u16 = 20;
+const RES_LQPN: u16 = 21;
+const RES_PID: u16 = 28;
+const STAT_RES: u16 = 75;
+const STAT_COUNTER: u16 = 77;
+const STAT_COUNTER_ENTRY: u16 = 78;
+const STAT_COUNTER_ID: u16 = 79;
+const STAT_HWCOUNTERS: u16 = 80;
+const STAT_HWCOUNTER_ENTRY: u16 = 81;
+const STAT_HWCOUNTER_ENTRY_NAME: u16 = 82;
+const STAT_HWCOUNTER_ENTRY_VALUE: u16 = 83;
 
 /// Devices, counters, and queue pairs and values of one counter that are kept: a node has a few devices, and a counter a few dozen values.
 const DEVICES_MAX: usize = 256;
@@ -347,6 +347,51 @@ mod tests {
     fn the_request_is_the_one_of_the_header() {
         let bytes = request(STAT_GET, &[(DEV_INDEX, 3)]);
         assert_eq!((bytes.len(), &bytes[..8]), (24, &[&24_u32.to_ne_bytes()[..], &5_137_u16.to_ne_bytes(), &[1, 3]].concat()[..]));
+    }
+
+    /// The names of an enum of a header of C, in their order; the first is 0, and none here is set to another number.
+    fn names_of(header: &str, name: &str) -> Vec<String> {
+        let mut plain = String::new();
+        let mut rest = header;
+        while let Some((code, comment)) = rest.split_once("/*") {
+            plain += code;
+            rest = comment.split_once("*/").unwrap().1;
+        }
+        plain += rest;
+        let body = plain.split_once(&format!("enum {name} {{")).unwrap().1.split_once('}').unwrap().0;
+        let names = body.split(',').map(str::trim).filter(|line| !line.is_empty());
+        // An alias has the number of another name, and is none of the order.
+        names.filter(|line| !line.contains('=')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn numbers_of_attributes_are_those_of_the_kernels_header() {
+        let Ok(header) = std::fs::read_to_string("/usr/include/rdma/rdma_netlink.h") else {
+            println!("skipped: needs the kernel's headers (linux-libc-dev) for /usr/include/rdma/rdma_netlink.h");
+            return;
+        };
+        let known = names_of(&header, "rdma_nldev_attr");
+        let ours = [
+            ("DEV_INDEX", DEV_INDEX),
+            ("DEV_NAME", DEV_NAME),
+            ("PORT_INDEX", PORT_INDEX),
+            ("RES_QP", RES_QP),
+            ("RES_QP_ENTRY", RES_QP_ENTRY),
+            ("RES_LQPN", RES_LQPN),
+            ("RES_PID", RES_PID),
+            ("STAT_RES", STAT_RES),
+            ("STAT_COUNTER", STAT_COUNTER),
+            ("STAT_COUNTER_ENTRY", STAT_COUNTER_ENTRY),
+            ("STAT_COUNTER_ID", STAT_COUNTER_ID),
+            ("STAT_HWCOUNTERS", STAT_HWCOUNTERS),
+            ("STAT_HWCOUNTER_ENTRY", STAT_HWCOUNTER_ENTRY),
+            ("STAT_HWCOUNTER_ENTRY_NAME", STAT_HWCOUNTER_ENTRY_NAME),
+            ("STAT_HWCOUNTER_ENTRY_VALUE", STAT_HWCOUNTER_ENTRY_VALUE),
+        ];
+        for (name, number) in ours {
+            let name = format!("RDMA_NLDEV_ATTR_{name}");
+            assert_eq!(known.get(usize::from(number)), Some(&name));
+        }
     }
 
     #[test]

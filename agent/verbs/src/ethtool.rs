@@ -111,7 +111,7 @@ impl Statistics {
         // The names begin behind three halves of words.
         let words = &self.room[1..HEAD_STRINGS + count * STRING_WORDS];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).skip(4).collect();
-        Ok(bytes.chunks_exact(STRING_BYTES).take(count).map(text).collect())
+        Ok(names(&bytes[..count * STRING_BYTES]))
     }
 
     fn call(&mut self) -> io::Result<()> {
@@ -122,6 +122,12 @@ impl Statistics {
         let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
+}
+
+/// The names in a block of them, 32 bytes each; what is behind the last whole one is none.
+#[must_use]
+pub fn names(block: &[u8]) -> Vec<String> {
+    block.chunks_exact(STRING_BYTES).map(text).collect()
 }
 
 /// Two numbers of 32 bits as they lie in memory.

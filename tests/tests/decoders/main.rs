@@ -19,7 +19,7 @@ use proto::{
     frame,
     v1alpha1::{self as pb, AgentFrame, ServiceFrame, agent_frame},
 };
-use telemetry::{InterfaceTable, Root, lldp, nldev};
+use telemetry::{InterfaceTable, Root, lldp, nldev, pfc, roce};
 use units::{Nanos, NodeTime};
 
 /// Changed inputs of each decoder, unless `ANTIPHASE_INPUTS` says otherwise.
@@ -277,17 +277,75 @@ fn counters() {
     });
 }
 
-/// LLDP, from the cable and from lldpd.
+/// LLDP, from the cable and from lldpd. Whatever is taken for a name can be shown, and is short.
 #[test]
 fn lldp() {
+    // A chassis id and a system name have at most 255 bytes (IEEE 802.1AB).
+    let is_name = |name: &String| (1..=255).contains(&name.len()) && !name.chars().any(char::is_control);
     run("lldp", Vec::new(), |input| {
         let table = str::from_utf8(input).map_or_else(|_| "no text".into(), |text| told(lldp::neighbours(text), Vec::len));
-        format!("{} {table}", told(lldp::parse(input), |_| 1))
+        let advert = lldp::parse(input);
+        if let Ok(lldp::Advert { chassis, port, system, description, rate, .. }) = &advert {
+            assert!([Some(chassis), Some(port), system.as_ref(), description.as_ref()].into_iter().flatten().all(is_name), "{advert:?}");
+            assert!(rate.is_none_or(|rate| (100..=400_000).contains(&rate.mbps())), "{advert:?}");
+        }
+        let parts = |a: &lldp::Advert| {
+            1 << [a.system.is_some(), a.description.is_some(), a.forwards.is_some(), a.rate.is_some()].into_iter().filter(|is| *is).count()
+        };
+        format!("{} {table}", told(advert, parts))
     });
 }
 
 /// Counters of queue pairs, from the kernel.
 #[test]
 fn nldev() {
-    run("nldev", Vec::new(), |input| told(nldev::decode(input), |answer| answer.devices.len() + answer.counters.len()));
+    run("nldev", Vec::new(), |input| {
+        let answer = nldev::decode(input);
+        if let Ok(answer) = &answer {
+            // Each takes four bytes at least: nothing comes of nothing.
+            let held = answer.counters.iter().map(|c| c.queue_pairs.len() + c.values.len() + 1).sum::<usize>() + answer.devices.len();
+            assert!(held <= input.len() / 4, "{answer:?}");
+        }
+        told(answer, |answer| {
+            let values = answer.counters.iter().map(|counter| counter.queue_pairs.len() + counter.values.len() + 1);
+            answer.devices.len() + values.sum::<usize>()
+        })
+    });
+}
+
+/// Frames of RoCEv2 with marks and notifications, as a mirror port shows them. Each is counted once, and no byte that is not there.
+#[test]
+fn roce() {
+    let (source, destination) = ([10, 9, 0, 2].into(), [10, 9, 0, 1].into());
+    let (destination_mac, source_mac, source_port, queue_pair) = ([2; 6], [4; 6], 49_152, 210);
+    let frame = roce::CnpFrame { destination_mac, source_mac, source, destination, source_port, queue_pair };
+    run("roce", vec![roce::cnp(&frame).to_vec()], |input| {
+        let mut tally = roce::Tally::default();
+        tally.add(input);
+        let seen: Vec<&roce::Seen> = tally.queue_pairs.values().collect();
+        let counted = seen.iter().map(|seen| seen.packets + seen.notifications).sum::<u64>() + tally.foreign;
+        assert_eq!((counted, tally.others), (1, roce::Seen::default()), "{tally:?}");
+        assert!(seen.iter().all(|seen| seen.payload_bytes <= input.len() as u64 && seen.marked <= seen.packets), "{tally:?}");
+        let outcome = told(roce::parse(input), |packet| packet.payload_bytes + 1);
+        let kinds: Vec<_> = seen.iter().map(|s| (s.marked > 0, s.notifications > 0, s.broken > 0)).collect();
+        format!("{outcome} {kinds:?}")
+    });
+}
+
+/// Names of a driver's statistics, and which of them are pauses of a priority.
+#[test]
+fn ethtool() {
+    run("ethtool", Vec::new(), |input| {
+        let names = verbs::ethtool::names(input);
+        assert_eq!(names.len(), input.len() / 32);
+        // A byte that is no text shows as a sign of three.
+        assert!(names.iter().all(|name| name.len() <= 3 * 32 && !name.contains('\0')), "{names:?}");
+        let pauses: BTreeSet<_> = names.iter().filter_map(|name| pfc::pause(name)).collect();
+        assert!(pauses.iter().all(|(_, priority)| *priority < 8), "{names:?}");
+        format!(
+            "{} {:?}",
+            "+".repeat(names.len().next_power_of_two().trailing_zeros() as usize),
+            pauses.iter().map(|(what, _)| what).collect::<Vec<_>>()
+        )
+    });
 }

@@ -2,8 +2,9 @@
 
 use units::Rate;
 
-/// Numbers from, to, and the rate in Mbit/s. Half-duplex kinds are none of a fabric's, and 400 Gb/s has no number there.
-const RATES: [(u16, u16, u64); 15] = [
+/// Numbers from, to, and the rate in Mbit/s. Half-duplex kinds are none of a fabric's, nor are those of passive optical
+/// networks and cars. 800 Gb/s has no number there.
+const RATES: [(u16, u16, u64); 22] = [
     (16, 16, 100),
     (18, 18, 100),
     (20, 20, 100),
@@ -14,15 +15,23 @@ const RATES: [(u16, u16, u64); 15] = [
     (30, 30, 1_000),
     (31, 36, 10_000),
     (54, 55, 10_000),
+    (56, 56, 1_000),
+    (57, 58, 10_000),
     (70, 74, 40_000),
     (75, 78, 100_000),
     (88, 94, 25_000),
     (95, 97, 40_000),
     (98, 102, 100_000),
+    (114, 115, 25_000),
+    (116, 122, 50_000),
+    (123, 126, 100_000),
+    (127, 134, 200_000),
+    (135, 140, 400_000),
 ];
 
 /// The kinds that say no more than a rate: full duplex, whatever the medium.
-const KINDS: [(u64, u16); 5] = [(1_000, 22), (10_000, 33), (25_000, 92), (40_000, 96), (100_000, 101)];
+const KINDS: [(u64, u16); 8] =
+    [(1_000, 22), (10_000, 33), (25_000, 92), (40_000, 96), (50_000, 116), (100_000, 101), (200_000, 127), (400_000, 135)];
 
 /// The rate of a kind; `None` for a number that is not in the table.
 pub(super) fn rate(kind: u16) -> Option<Rate> {
@@ -61,6 +70,9 @@ mod tests {
         let kinds = [5, 16, 29, 30, 36, 54, 71, 75, 88, 96, 98];
         let expected = [None, Some(100), None, Some(1_000), Some(10_000), Some(10_000), Some(40_000), Some(100_000)];
         assert_eq!(kinds.map(of), [&expected[..], &[Some(25_000), Some(40_000), Some(100_000)]].concat()[..]);
+        // 2.5GBASE-T and 25GBASE-LR, 50GBASE-R and 50GBASE-ER, 100GBASE-CR2 and 100GBASE-DR, 200GBASE-R and -ER4, 400GBASE-R and -ER8, 10BASE-T1L.
+        let newer = [103, 114, 116, 122, 123, 126, 127, 134, 135, 140, 141].map(|kind| of(kind).unwrap_or(0) / 1_000);
+        assert_eq!(newer, [0, 25, 50, 50, 100, 100, 200, 200, 400, 400, 0]);
         assert_eq!((of(0), of(u16::MAX)), (None, None));
         for (mbps, number) in KINDS {
             assert_eq!((kind(Rate(mbps)), of(number)), (Some(number), Some(mbps)));
