@@ -25,16 +25,20 @@ use crate::{
     api::Api,
     config::Discovery as Mode,
     controller::{ControllerHandle, FabricView, Stopped, Surroundings},
+    quic,
     tls::Subject,
 };
 
 /// How often the task looks whether something changed.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// A comparison may take this share of the time, 1 of so many: one agent that tells something else all the time must not keep a core busy.
+const SHARE_OF_TIME: u32 = 5;
 /// How long what was seen has to stay as it is before a fabric is made of it: agents that start together tell within seconds.
 const SETTLED: Duration = Duration::from_secs(4);
 /// A fabric is made of what was seen no more often than this, also after one that was refused: each one plans all jobs anew.
 const GROW_EVERY: Duration = Duration::from_secs(60);
-/// Ports of one host that a fabric grows by: as many as an agent reads. A host that tells of more is left out of it.
+/// Ports that one host may have in a fabric that grows: as many as an agent reads. A host that would have more is left out, whether it tells
+/// of them at once or of other ones each time.
 const GROW_PORTS_MAX: usize = 256;
 /// Entries of the trail of changes that are looked at for who set the fabric; one that was set longer ago is nobody's to change.
 const TRAIL: usize = state::AUDIT_MAX;
@@ -42,6 +46,8 @@ const TRAIL: usize = state::AUDIT_MAX;
 const TABLE_AGE_MAX: Duration = Duration::from_secs(3_600);
 /// Neighbours taken of one host: it has at most 256 ports, and each cable one system at its end.
 const OF_HOST_MAX: usize = 1_024;
+/// Hosts whose tables are held: as many as can have a session. Their names take memory too, also of a host without neighbours.
+const HOSTS_MAX: usize = quic::SESSIONS_MAX;
 /// Neighbours held: two ends of as many cables as the largest fabric has, in some 100 MiB.
 const HELD_MAX: usize = 400_000;
 /// Differences and findings of one answer.
@@ -134,6 +140,10 @@ impl Discovery {
             tracing::warn!(host, held, "LLDP: more neighbours than are held ({HELD_MAX}); the host's table stays as it was");
             return;
         }
+        if tables.by_host.len() >= HOSTS_MAX && !tables.by_host.contains_key(host) {
+            tracing::warn!(host, "LLDP: tables of {HOSTS_MAX} hosts are held already; this host's is not");
+            return;
+        }
         tables.neighbours = held;
         let now = Instant::now();
         match tables.by_host.get_mut(host) {
@@ -160,8 +170,9 @@ impl Discovery {
     pub async fn run(self, api: Api, controller: ControllerHandle, around: Surroundings) {
         let (mut looked, mut changed) = (None, Instant::now());
         let mut tried = None::<Instant>;
+        let mut took = Duration::ZERO;
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(LOOK_EVERY.max((SHARE_OF_TIME - 1) * took)).await;
             let mode = api.config().discovery;
             let Ok(view) = controller.fabric().await else { return };
             let (tables, revision) = self.look();
@@ -171,6 +182,7 @@ impl Discovery {
                 let Ok(grows) = may_grow(mode, view.as_ref(), &controller).await else { return };
                 let tables = if mode == Mode::Off { Vec::new() } else { tables };
                 self.compare(view, tables, grows, &around).await;
+                took = changed.elapsed();
             }
             let found = self.found();
             let Some(grown) = found.grown.as_ref().filter(|_| changed.elapsed() >= SETTLED) else { continue };
@@ -247,7 +259,7 @@ fn found(view: Option<&FabricView>, tables: &[Table], grows: bool) -> Result<Fou
         // What the fabric has soon is no difference.
         observation = observe(&observation.merged, &observed, &looked)?;
         grown = (text != write_yaml(fabric)).then(|| text.into());
-        let say = |host: &String| format!("too many ports: {host}: more than {GROW_PORTS_MAX}; the fabric does not grow by it");
+        let say = |host: &String| format!("too many ports: {host} would have more than {GROW_PORTS_MAX}; the fabric does not grow by it");
         findings.extend(left_out.iter().map(say));
     }
     // Where there is no fabric nothing differs from it.
@@ -267,9 +279,13 @@ fn found(view: Option<&FabricView>, tables: &[Table], grows: bool) -> Result<Fou
 
 /// The fabric with what agents saw that have looked for long enough, and the hosts that are left out because they tell of too many ports.
 fn grown(fabric: &Fabric, tables: &[Table]) -> Result<(Fabric, Vec<String>), FabricError> {
-    let ports = |table: &Neighbours| table.neighbours.iter().map(|n| n.port.as_str()).collect::<BTreeSet<_>>().len();
+    let ports = |host: &str, table: &Neighbours| -> usize {
+        let links = fabric.find(host).map_or(&[][..], |id| fabric.links_from(id));
+        let there = links.iter().map(|&link| fabric.link(link).from.name.as_str());
+        table.neighbours.iter().map(|n| n.port.as_str()).chain(there).collect::<BTreeSet<_>>().len()
+    };
     let (taken, too_many): (Vec<_>, Vec<_>) =
-        tables.iter().filter(|(_, table)| table.settled).partition(|(_, table)| ports(table) <= GROW_PORTS_MAX);
+        tables.iter().filter(|(_, table)| table.settled).partition(|(host, table)| ports(host, table) <= GROW_PORTS_MAX);
     let left_out = too_many.into_iter().map(|(host, _)| host.clone()).collect();
     if taken.is_empty() {
         return Ok((fabric.clone(), left_out));
@@ -363,17 +379,21 @@ mod tests {
     use super::*;
 
     fn sees(host: &str, settled: bool, ports: usize) -> Table {
+        (host.into(), Arc::new(Neighbours { settled, ..sees_on(host, "eth", ports) }))
+    }
+
+    /// Cables to one leaf, on ports of that name with a number.
+    fn sees_on(host: &str, name: &str, ports: usize) -> Neighbours {
         let neighbour = |n: usize| Neighbour {
-            port: format!("eth{n}"),
+            port: format!("{name}{n}"),
             chassis: "leaf1".into(),
             chassis_id: Some("02:00:00:00:00:01".into()),
-            remote_port: format!("{host}-{n}"),
+            remote_port: format!("{host}-{name}{n}"),
             forwards: Some(true),
             rate_mbps: Some(100_000),
             ..Neighbour::default()
         };
-        let neighbours = (0..ports).map(neighbour).collect();
-        (host.into(), Arc::new(Neighbours { neighbours, settled, ..Neighbours::default() }))
+        Neighbours { neighbours: (0..ports).map(neighbour).collect(), settled: true, forwards: false }
     }
 
     fn hosts(text: &str) -> Vec<String> {
@@ -403,6 +423,61 @@ mod tests {
         // Beside one that may not be changed only differences are said.
         let beside = found(Some(&view), &tables, false).unwrap();
         assert!(beside.grown.is_none() && beside.differences.iter().any(|(_, place)| place.contains("h2")), "{:?}", beside.differences);
+    }
+
+    #[test]
+    fn one_agent_fills_as_much_memory_as_a_host_has_ports() {
+        let discovery = Discovery::default();
+        let held = || discovery.tables().by_host["h1"].0.neighbours.len();
+        let (_, many) = sees("h1", true, 2 * OF_HOST_MAX);
+        discovery.take("h1", Neighbours::clone(&many));
+        assert_eq!((held(), discovery.tables().neighbours), (OF_HOST_MAX, OF_HOST_MAX));
+        // Told again and again, each time with other neighbours, its table is still one.
+        for n in 0..20 {
+            discovery.take("h1", sees_on("h1", &format!("swp{n}-"), 3));
+        }
+        assert_eq!((held(), discovery.tables().neighbours, discovery.tables().by_host.len()), (3, 3, 1));
+        // A name that is too long is left out, whichever it is.
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        let mut told = sees_on("h1", "eth", 6);
+        let [a, b, c, d, e, _] = &mut told.neighbours[..] else { panic!() };
+        (a.port, b.chassis, c.remote_port) = (long.clone(), long.clone(), long.clone());
+        (d.chassis_id, e.description) = (Some(long.clone()), Some(long));
+        discovery.take("h1", told);
+        assert_eq!((held(), discovery.tables().neighbours), (1, 1));
+    }
+
+    #[test]
+    fn all_agents_together_fill_bounded_memory() {
+        let discovery = Discovery::default();
+        let (_, table) = sees("h", true, OF_HOST_MAX);
+        for n in 0..HELD_MAX / OF_HOST_MAX + 10 {
+            discovery.take(&format!("h{n}"), Neighbours::clone(&table));
+        }
+        let held = || (discovery.tables().by_host.len(), discovery.tables().neighbours);
+        assert_eq!(held(), (HELD_MAX / OF_HOST_MAX, HELD_MAX / OF_HOST_MAX * OF_HOST_MAX));
+        // A host without neighbours has a name.
+        let discovery = Discovery::default();
+        for n in 0..HOSTS_MAX + 10 {
+            discovery.take(&format!("h{n}"), Neighbours::default());
+        }
+        assert_eq!(discovery.tables().by_host.len(), HOSTS_MAX);
+        discovery.take("h0", sees_on("h0", "eth", 1));
+        assert_eq!(discovery.tables().neighbours, 1, "those that are held are told anew");
+    }
+
+    #[test]
+    fn an_agent_that_tells_of_other_ports_each_time_does_not_let_the_fabric_grow_for_ever() {
+        let mut fabric = FabricBuilder::new(OBSERVED_NAME).build();
+        for round in 0..40 {
+            let mut table = sees_on("h1", "eth", 1);
+            table.neighbours.extend(sees_on("h1", &format!("r{round}-"), 20).neighbours);
+            // One port is cabled to another system each time.
+            table.neighbours.push(Neighbour { port: "eth1".into(), chassis: format!("x{round}"), ..table.neighbours[0].clone() });
+            fabric = grown(&fabric, &[("h1".into(), Arc::new(table))]).unwrap().0;
+        }
+        // Two ports that stay and 12 times 20 others fit; a cable is two links. The nodes are h1, leaf1 and x0.
+        assert_eq!((fabric.links().len(), fabric.nodes().len()), (2 * (2 + 12 * 20), 3));
     }
 
     #[test]

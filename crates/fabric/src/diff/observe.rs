@@ -28,7 +28,7 @@ pub struct Observation {
 ///
 /// In the merged fabric, cables that were seen where they should be are `observed`, with the capacity that was seen where nobody stated one;
 /// nodes and cables that only an observation knows come last, as far as their ports are free. A node is a host or a switch as its own system
-/// says. Cables in another place stay where they were.
+/// says. Cables in another place stay where they were, and nodes that only such a cable names are none.
 ///
 /// Names of ports are compared on nodes where the fabric and the observation have one in common: names that a plan made up are none.
 ///
@@ -95,7 +95,10 @@ fn merge(
         }
         builder.link(link.from.clone(), link.to.clone(), capacity, provenance)?;
     }
-    for node in &diff.extra_nodes {
+    // Of a node at the other end of a moved cable only the difference is known: what somebody says on one cable, each time by another name, is
+    // not many nodes.
+    let cabled: BTreeSet<&str> = diff.extra.iter().flat_map(|cable| [cable.a.node.as_str(), cable.b.node.as_str()]).collect();
+    for node in diff.extra_nodes.iter().filter(|node| cabled.contains(node.as_str()) || looked.contains_key(node.as_str())) {
         if let Some(id) = observed.find(node) {
             builder.node(node, class(observed.node(id).kind))?;
         }
@@ -258,6 +261,21 @@ cables:
         // A cable that is gone stays in the fabric, and is said.
         let gone = observe(&two, &first, &looked).unwrap();
         assert_eq!((write_yaml(&gone.merged), lines(&gone)), (write_yaml(&two), ["missing cable  h2:eth0 -- leaf1:p2".into()].to_vec()));
+    }
+
+    #[test]
+    fn a_cable_that_names_another_node_each_time_adds_none() {
+        let none = FabricBuilder::new(OBSERVED_NAME).build();
+        let looked = BTreeMap::from([("h1", true)]);
+        let names = |fabric: &Fabric| fabric.nodes().iter().map(|node| node.name.to_string()).collect::<Vec<_>>();
+        let mut fabric = none;
+        for round in 0..9 {
+            let text = alloc::format!(
+                "schema: antiphase.fabric/v1\nhosts: [h1]\nswitches: [{{name: leaf{round}}}]\ncables:\n  - {{ends: ['h1:eth0', 'leaf{round}:p1']}}\n"
+            );
+            fabric = observe(&fabric, &read(&text).unwrap(), &looked).unwrap().merged;
+            assert_eq!((names(&fabric), fabric.links().len()), (["h1", "leaf0"].map(String::from).to_vec(), 2));
+        }
     }
 
     #[test]
