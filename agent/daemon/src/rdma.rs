@@ -361,6 +361,29 @@ mod tests {
         assert_eq!(waits(&[(true, 0), (true, 60)]), [16, 1]);
     }
 
+    /// The pure rule above, by the clock: a program that ends at once, well or not, and one that cannot be started.
+    #[test]
+    fn no_two_runs_are_within_a_second() {
+        let (mut runs, mut kept) = (Vec::new(), Vec::new());
+        for body in ["exit 0", "exit 1"] {
+            let folder = tempfile::tempdir().unwrap();
+            let count = folder.path().join("runs");
+            let path = script(folder.path(), &format!("[ $1 = events ] || echo x >> {}; {body}", count.display()));
+            kept.push(Rdma::of(path).unwrap());
+            runs.push((count, folder));
+        }
+        kept.push(Rdma::of(PathBuf::from("/no/such/program")).unwrap());
+        thread::sleep(Duration::from_millis(2_500));
+        // At 0 and at 1 s; the next would be at 3 s.
+        let views: Vec<RdmaView> = kept.iter().map(Rdma::view).collect();
+        for (count, _) in &runs {
+            let runs = fs::read_to_string(count).unwrap().lines().count();
+            assert!((1..=2).contains(&runs), "{runs} runs");
+        }
+        assert!(views[0].up && views[0].failures == 0, "{:?}", views[0]);
+        assert!(views[1..].iter().all(|view| !view.up && (1..=2).contains(&view.failures)), "{views:?}");
+    }
+
     #[test]
     fn one_line_says_why_it_failed() {
         let folder = tempfile::tempdir().unwrap();

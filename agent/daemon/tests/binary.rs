@@ -88,15 +88,16 @@ impl Drop for Running {
     }
 }
 
+fn ask(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
 fn healthy(port: u16) -> bool {
-    let ask = || {
-        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.write_all(b"GET /healthz HTTP/1.1\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        std::io::Result::Ok(answer)
-    };
-    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    ask(port, "/healthz").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
 }
 
 #[test]
@@ -213,6 +214,34 @@ fn a_reload_that_the_machine_refuses_is_one_line_and_changes_nothing() {
     running.signal(Signal::TERM);
     running.expect("the pages are taken back");
     assert_eq!(running.wait(), Some(0));
+}
+
+/// A program of RDMA that is missing, or that dies by a signal, costs the agent nothing but its metrics.
+#[test]
+fn the_agent_works_without_the_program_of_rdma() {
+    let folder = tempfile::tempdir().unwrap();
+    let dies = folder.path().join("dies");
+    fs::write(&dies, "#!/bin/sh\nkill -SEGV $$\n").unwrap();
+    fs::set_permissions(&dies, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for program in [dies.as_path(), Path::new("/no/such/program")] {
+        let port = free_port();
+        let path = config(folder.path(), port);
+        fs::write(&path, fs::read_to_string(&path).unwrap() + &format!("[rdma]\nprogram = {program:?}\n")).unwrap();
+        let mut running = Running::start(&path);
+        running.expect("RDMA devices are not known");
+        let until = Instant::now() + PATIENCE;
+        let metrics = loop {
+            match ask(port, "/metrics") {
+                Ok(metrics) if metrics.contains("antiphase_agent_rdma_failures_total 1") => break metrics,
+                other => assert!(Instant::now() < until, "{other:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        assert!(metrics.contains("antiphase_agent_rdma_up 0\n") && !metrics.contains("antiphase_agent_rdma_port"), "{metrics}");
+        assert!(metrics.contains("port=\"lo\"") && healthy(port), "counters are read all the same: {metrics}");
+        running.signal(Signal::TERM);
+        assert_eq!(running.wait(), Some(0));
+    }
 }
 
 /// The kernel of most machines has no RDMA, which is said in one line; one that has it has lines of JSON.

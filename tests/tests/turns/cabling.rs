@@ -20,6 +20,15 @@ use crate::rig::{Node, Service};
 const SOON: Duration = Duration::from_secs(60);
 /// Names the ports on which a switch announces itself, in a process of its own.
 const SWITCH: &str = "ANTIPHASE_TURNS_TEST_SWITCH";
+const GROW: &str = "discovery = \"grow\"\n";
+/// A fabric of the configuration, of the name that one of agents would have.
+const GIVEN: &str = "schema: antiphase.fabric/v1
+name: observed
+hosts: [h1]
+switches: [{name: leaf1}]
+cables:
+- {ends: ['h1:eth0', 'leaf1:Ethernet0'], capacity: 10G}
+";
 /// How long what it says holds; it speaks five times as often.
 const TTL_MS: u64 = 2_000;
 
@@ -137,8 +146,11 @@ fn differences(answer: &Value) -> Vec<String> {
 async fn what_agents_see_is_the_fabric_and_what_differs_from_another_is_said() {
     let Some(cables) = Cables::new() else { return };
     let [a, b] = &cables.near;
-    let service = Service::with(None);
+    let mut service = Service::with(None, GROW);
     let _agents = [cables.agent(service.address, "h1", 0).await, cables.agent(service.address, "h2", 1).await];
+    // Beside it one that is configured as it comes, and one to which somebody gave a fabric: what agents see changes neither.
+    let (shows, given) = (Service::with(None, ""), Service::with(Some(GIVEN), GROW));
+    let _others = [cables.agent(shows.address, "h1", 0).await, cables.agent(given.address, "h2", 1).await];
     let switch = cables.switch("p1=Ethernet0 p2=Ethernet4");
 
     // Nobody gave a fabric: the two cables are it, with the rate that the kernel says of a veth, and not the switch's.
@@ -151,6 +163,10 @@ async fn what_agents_see_is_the_fabric_and_what_differs_from_another_is_said() {
     for link in fabric.links() {
         assert_eq!((link.capacity, link.provenance), (Some(Rate(mbps)), fabric::Provenance::Observed), "{link:?}");
     }
+    let version = |answer: &Value| answer["fabric_version"].as_u64().unwrap_or(0);
+    let shown = wait_for(&shows, "fabric/observed", |answer| answer["seen"] == 1).await;
+    assert_eq!((differences(&shown), version(&shown)), (Vec::new(), 0), "nobody gave a fabric, and nobody is asked for one");
+    assert_eq!(fabric::native::read(shown["fabric"].as_str().unwrap()).unwrap().hosts().count(), 1, "a person may set it");
     // Jobs can be planned on it.
     let profile = json!({ "schema": "antiphase.profile/v1", "name": "p", "period_ns": 100_000_000, "ranks": { "dp": 2 }, "source": "declared",
         "phases": [{ "start_ns": 0, "duration_ns": 40_000_000, "rate_mbps": 9_000, "collective": "ring", "scope": "data" }] });
@@ -177,20 +193,33 @@ async fn what_agents_see_is_the_fabric_and_what_differs_from_another_is_said() {
     let events = wait_for(&service, "events?limit=1000", |events| said(events).len() >= 2).await;
     assert_eq!(said(&events), moved);
 
-    // Somebody swaps them back: all is well, and what was seen is observed in the merged document, as is the fabric's name.
+    let given_before = wait_for(&given, "fabric/observed", |answer| answer["total"].as_u64() > Some(0)).await;
+    assert_eq!(differences(&given_before), ["extra node: h2".to_owned(), format!("extra cable: h2:{b} -- leaf1:Ethernet4")]);
+
+    // Somebody swaps them back: all is well, and what was seen is observed in the merged document.
     drop(switch);
     let switch = cables.switch("p1=Ethernet4 p2=Ethernet0");
     let observed =
         wait_for(&service, "fabric/observed", |answer| answer["total"].as_u64().unwrap_or(0) == 0 && answer["confirmed"] == 2).await;
-    assert_eq!(observed["fabric"].as_str().unwrap().matches("observed").count(), 3, "{observed:#}");
+    let merged = fabric::native::read(observed["fabric"].as_str().unwrap()).unwrap();
+    let known: Vec<fabric::Provenance> = merged.links().iter().step_by(2).map(|link| link.provenance).collect();
+    let (seen, stated) = (fabric::Provenance::Observed, fabric::Provenance::Intended);
+    assert_eq!((merged.name(), known), ("observed", vec![seen, seen, stated]), "{observed:#}");
 
-    // A cable falls silent: it is missing, and one that nobody could see is not.
+    let events = service.ask("GET", "events?limit=1000", "");
+    assert!(said(&events).contains(&format!("no longer: {}", moved[0])), "{:?}", said(&events));
+
+    // The service starts anew, and a cable falls silent: it is missing, and one that nobody could see is not.
+    service.kill();
+    service.again();
     drop(switch);
     let _switch = cables.switch("p1=Ethernet4");
     let missing = format!("missing cable: h2:{b} -- leaf1:Ethernet0");
     let observed = wait_for(&service, "fabric/observed", |answer| differences(answer) == [missing.clone()]).await;
     assert_eq!((&observed["confirmed"], &observed["unseen"]), (&json!(1), &json!(1)));
-    let events = service.ask("GET", "events?limit=1000", "");
-    assert!(said(&events).contains(&format!("no longer: {}", moved[0])), "{:?}", said(&events));
-    assert_eq!(observed["fabric_version"], set, "what a person has set stays");
+    // Longer than a fabric that may grow would take to do so.
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    let now = |service: &Service| version(&service.ask("GET", "fabric/observed?summary", ""));
+    assert_eq!(json!(now(&service)), set, "what a person has set stays, also in a service that knows of it from its file only");
+    assert_eq!((now(&shows), now(&given)), (0, 1));
 }

@@ -68,21 +68,19 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start() -> Self {
-        Self::with(Some(FABRIC))
+        Self::with(Some(FABRIC), "")
     }
 
-    /// With a fabric; or without one, and then what agents see becomes it.
-    pub(crate) fn with(fabric: Option<&str>) -> Self {
+    /// With a fabric or without one, and with more of a configuration.
+    pub(crate) fn with(fabric: Option<&str>, more: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // A port that is free now; the service takes it for TCP and UDP.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
-        let mut config = format!("listen = \"{address}\"\nstate = \"{}\"\ncontrol = \"turns\"\n", path("state.redb"));
+        let mut config = format!("listen = \"{address}\"\nstate = \"{}\"\ncontrol = \"turns\"\n{more}", path("state.redb"));
         if let Some(fabric) = fabric {
             fs::write(folder.path().join("fabric.yaml"), fabric).unwrap();
             config += &format!("fabric = \"{}\"\n", path("fabric.yaml"));
-        } else {
-            config += "discovery = \"grow\"\n";
         }
         fs::write(folder.path().join("config.toml"), config).unwrap();
         let child = spawn(folder.path());
