@@ -48,7 +48,8 @@ const LEARN: Nanos = Nanos::from_millis(5_000);
 const SEND_MAX: Nanos = Nanos::from_millis(1_000);
 /// And no faster than this.
 const SEND_MIN: Nanos = Nanos::from_millis(100);
-/// Reading a port's bytes may take this share of the time, 1 of so many: beyond it the port is read half as often.
+/// Reading a port's bytes may take this share of the time, 1 of so many: where most readings take more, the port is read half as often. A
+/// reading in the midst of which the thread lost its processor says nothing of the driver, and on a busy host there are always some.
 const SHARE_OF_TIME: u64 = 500;
 /// Most lines of the table of interfaces for each port that is read, or the files are less work: a line costs half of a file.
 const TABLE_LINES_PER_PORT: usize = 3;
@@ -187,8 +188,9 @@ struct Sampled {
     series: Series,
     /// Bytes are read at every so many sampling steps.
     every: u64,
-    /// Time spent reading bytes since the last look at it.
-    spent: Nanos,
+    /// Readings of bytes since the last look at them, and those that took long.
+    readings: u64,
+    slow: u64,
     observed: Option<Observation>,
     pending: Telemetry,
     /// Parallel to the counters: absent at some sample of the frame.
@@ -204,7 +206,7 @@ impl Sampled {
         let counters = port.counters().iter().map(|counter| CounterDeltas { name: counter.name().into(), delta: Vec::new() });
         let pending = Telemetry { port: port.name().into(), at_ns: Vec::new(), counters: counters.collect() };
         let absent = vec![false; pending.counters.len()];
-        Self { port, series: Series::default(), every, spent: Nanos(0), observed: None, pending, absent }
+        Self { port, series: Series::default(), every, readings: 0, slow: 0, observed: None, pending, absent }
     }
 
     /// The port's name in the table of interfaces.
@@ -222,13 +224,16 @@ impl Sampled {
         (total(Counter::TxBytes), total(Counter::RxBytes))
     }
 
-    fn sample(&mut self, at: NodeTime) {
+    fn sample(&mut self, at: NodeTime, step: Nanos) {
         self.series.push(at, self.port.read_bytes());
-        self.spend(now().since(at));
+        self.spend(now().since(at), step);
     }
 
-    fn spend(&mut self, time: Nanos) {
-        self.spent = Nanos(self.spent.0.saturating_add(time.0));
+    /// Counts a reading that took so long.
+    fn spend(&mut self, time: Nanos, step: Nanos) {
+        self.readings += 1;
+        let between = step.0.saturating_mul(self.every);
+        self.slow += u64::from(time.0.saturating_mul(SHARE_OF_TIME) > between);
     }
 
     fn view(&self) -> PortView {
@@ -347,15 +352,16 @@ impl Sampler {
     fn sample(&mut self, tick: u64) {
         let at = now();
         let table = self.table.as_mut().and_then(|table| table.read().then_some(table));
+        let step = self.config.sampling();
         // Values that were read together count as read at one time, and the ports share the time that the reading took.
         let share = Nanos(now().since(at).0 / self.ports.len().max(1) as u64);
         for port in self.ports.iter_mut().filter(|port| port.has_bytes() && tick.is_multiple_of(port.every)) {
             let bytes = table.as_ref().and_then(|table| table.bytes(port.listed_as()?));
             if bytes.is_some() {
                 port.series.push(at, bytes);
-                port.spend(share);
+                port.spend(share, step);
             } else {
-                port.sample(now());
+                port.sample(now(), step);
             }
         }
     }
@@ -365,10 +371,16 @@ impl Sampler {
         let step = self.config.sampling();
         let turn = |index: usize| index as u64 % learn_every == tick % learn_every;
         for (_, port) in self.ports.iter_mut().enumerate().filter(|(index, port)| turn(*index) && port.has_bytes()) {
-            let spent = core::mem::take(&mut port.spent);
-            if spent.0 > LEARN.0 / SHARE_OF_TIME && port.every < EVERY_MAX {
+            let (readings, slow) = (core::mem::take(&mut port.readings), core::mem::take(&mut port.slow));
+            if 2 * slow > readings && port.every < EVERY_MAX {
                 port.every *= 2;
-                tracing::info!(port = port.port.name(), every = port.every, %spent, "reading takes long; its bytes are read less often");
+                tracing::info!(
+                    port = port.port.name(),
+                    every = port.every,
+                    slow,
+                    readings,
+                    "reading takes long; its bytes are read less often"
+                );
                 // A series at two paces would look like two signals. EVERY_MAX bounds the doubling.
                 port.series.clear();
             }

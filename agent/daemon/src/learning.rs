@@ -116,7 +116,8 @@ fn work(questions: &Receiver<Question>, shared: &Mutex<Shared>) {
     while let Ok(question) = questions.recv() {
         let Question { generation, port, series, step, sent_permille } = question;
         // Two jobs behind one port are none that could be told apart by name.
-        let one = learn_jobs(&series, step).ok().filter(|jobs| jobs.len() == 1).and_then(|mut jobs| jobs.pop());
+        let jobs = learn_jobs(&series, step).inspect_err(|problem| tracing::debug!(port, %problem, "the job is not learned yet"));
+        let one = jobs.ok().filter(|jobs| jobs.len() == 1).and_then(|mut jobs| jobs.pop());
         let learned = one.map(|job| LearnedJob { port, at: now(), job: sent_only(job, sent_permille) });
         let mut shared = lock(shared);
         // The job may have become another while this one was thought about.

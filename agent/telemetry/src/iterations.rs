@@ -38,6 +38,8 @@ const SMEARED: usize = 2;
 const STEPS_MIN: usize = 8;
 /// Most steps of an iteration for which pictures are laid: a longer one is looked at in coarser steps first.
 const STEPS_MAX: usize = 400;
+/// From so much autocorrelation of a picture on it is that of several iterations, where one alone would be shorter than `STEPS_MIN`.
+const ALIKE: f64 = 0.5;
 /// Windows over which a series is smoothed, in steps, while a first period is looked for: short phases that jitter hardly overlap.
 const SMOOTHED: [usize; 4] = [1, 4, 12, 36];
 /// Least autocorrelation of a candidate; what it is worth is decided by the iterations.
@@ -109,6 +111,9 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         let mut jobs = two.jobs.map(|found| (found.share_of(&grid), found));
         jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
         let [first, second] = jobs.map(|(_, found)| found);
+        if let Some(steps) = first.hidden(&without(&grid, &second)).or_else(|| second.hidden(&without(&grid, &first))) {
+            return Err(Aperiodic::TooFast { steps });
+        }
         return Ok(vec![first.learned(&without(&grid, &second), start, step), second.learned(&without(&grid, &first), start, step)]);
     }
     match one {
@@ -118,7 +123,10 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         Some(one) if one.worth() < CONFIDENCE_MIN || one.missing(&grid) > MISSING_MAX => {
             Err(Aperiodic::Unexplained { confidence: one.confidence })
         }
-        Some(one) => Ok(vec![one.learned(&grid, start, step)]),
+        Some(one) => match one.hidden(&grid) {
+            Some(steps) => Err(Aperiodic::TooFast { steps }),
+            None => Ok(vec![one.learned(&grid, start, step)]),
+        },
     }
 }
 
@@ -473,6 +481,24 @@ impl Found {
             left > (1.0 - LOOKS_LIKE) * power
         };
         self.starts.windows(2).filter(is_none).count() as f64 / (self.starts.len() - 1).max(1) as f64
+    }
+
+    /// Steps of the iterations of which each picture holds several: parts of the period that are too short to be tried, and that look alike.
+    fn hidden(&self, grid: &[f64]) -> Option<usize> {
+        let mut levels = self.levels(grid);
+        levels.truncate((self.period.round() as usize).max(1));
+        let (length, mean) = (levels.len(), levels.iter().sum::<f64>() / levels.len() as f64);
+        levels.iter_mut().for_each(|level| *level -= mean);
+        let alike = |lag: usize| (0..length).map(|at| levels[at] * levels[(at + lag) % length]).sum::<f64>();
+        let power = alike(0);
+        // A long phase is like itself a little later too, and more so half as late; iterations are not.
+        let looks_alike = |lag: &usize| power > 0.0 && alike(*lag) > ALIKE * power && alike(*lag / 2) < ALIKE * alike(*lag);
+        (2..=PARTS_TRIED).find_map(|parts| {
+            // A part is seldom a whole number of steps.
+            let part = self.period / parts as f64;
+            let lags = [part.floor() as usize, part.ceil() as usize];
+            lags.into_iter().filter(|lag| part < STEPS_MIN as f64 && (2..length).contains(lag)).find(looks_alike)
+        })
     }
 
     /// The share of a grid's power that is explained.

@@ -62,6 +62,11 @@ pub enum Aperiodic {
         /// How many.
         iterations: usize,
     },
+    /// What repeats is several iterations, each of which is too short for these readings.
+    TooFast {
+        /// Steps of one of them, or of a few.
+        steps: usize,
+    },
     /// What repeats explains too little of what was carried.
     Unexplained {
         /// The share that it explains.
@@ -84,6 +89,7 @@ impl core::fmt::Display for Aperiodic {
         match self {
             Self::TooShort { steps } => write!(f, "{steps} steps are too few for {PERIODS_MIN} periods"),
             Self::TooFew { iterations } => write!(f, "{iterations} iterations are too few to be told from chance"),
+            Self::TooFast { steps } => write!(f, "iterations of at most {steps} readings are too short; read more often"),
             Self::Unexplained { confidence } => write!(f, "what repeats explains {:.0} % of what was carried", confidence * 100.0),
             Self::Uneven { jitter } => write!(f, "what repeats does so at distances that vary by {:.0} %", jitter * 100.0),
             Self::Constant => write!(f, "the rate does not vary"),

@@ -1,7 +1,7 @@
 //! Jobs that keep no beat, learned from made-up byte counters: jitter that adds up, noise, late readings, two jobs on one port.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use antiphase_telemetry::{Learned, Series, learn_jobs};
+use antiphase_telemetry::{Aperiodic, Learned, Series, learn_jobs};
 use proptest::prelude::*;
 use units::{Nanos, NodeTime};
 
@@ -140,6 +140,35 @@ fn worst(seconds: f64, jitter: f64, kind: Jitter, seeds: u64) -> (f64, f64) {
 fn jobs_that_keep_no_beat_are_learned() {
     let (period, edges) = worst(60.0, 0.05, Jitter::AddsUp, 10);
     assert!(period < 0.005 && edges <= 2.0, "{period} {edges}");
+}
+
+/// A driver that is slow is read less often. Iterations that are too short for that are refused, and never taken for one of several.
+#[test]
+fn iterations_that_are_too_short_for_the_readings_are_refused() {
+    let shape = |period_ms| Shape { period_ms, phases: &[(0.3, 0.4, 0.9)] };
+    let mut refused = 0;
+    for period_ms in [14.0, 19.0, 23.0, 27.5, 31.0, 33.3, 38.0] {
+        for jitter in [0.0, 0.02, 0.05] {
+            for seed in 0..6 {
+                let noise = &mut Noise(seed);
+                let (job, _) = bursts(&shape(period_ms), 10_000.0, jitter, Jitter::AddsUp, noise);
+                match learn_jobs(&readings(&[job], 10_000.0, noise), step()) {
+                    Err(Aperiodic::TooFast { steps }) => {
+                        refused += 1;
+                        assert!(steps < 8, "{period_ms} ms: {steps} steps");
+                    }
+                    Err(_) => {}
+                    // Just eight steps is as good as nearly eight.
+                    Ok(found) => {
+                        let long: Vec<_> = found.iter().filter(|job| job.period.0 as f64 > 1.3 * period_ms * MS).collect();
+                        assert!(long.is_empty(), "{period_ms} ms, {jitter}, seed {seed}: {long:?}");
+                    }
+                }
+            }
+        }
+    }
+    println!("{refused} of 126 are said to be too fast");
+    assert!(refused > 20, "{refused}");
 }
 
 #[test]

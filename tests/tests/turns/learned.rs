@@ -16,13 +16,14 @@ use crate::rig::{Nic, Node, Service};
 const SOON: Duration = Duration::from_secs(60);
 const LEASE_MS: u64 = 600_000;
 
-/// Sends for 40 ms and computes for 56 to 64, so that it keeps no beat; the mean of its iterations.
+/// Sends for 160 ms and computes for 224 to 256, so that it keeps no beat; the mean of its iterations. On a busy machine readings take long,
+/// and are made less often then: an iteration has to last for some.
 fn run(mut nic: Nic, stop: &AtomicBool) -> Duration {
     let begun = Instant::now();
     let mut iterations = 0_u32;
     while !stop.load(Ordering::Relaxed) {
-        nic.send(Duration::from_millis(40));
-        std::thread::sleep(Duration::from_millis(56 + u64::from(iterations * 7 % 9)));
+        nic.send(Duration::from_millis(160));
+        std::thread::sleep(Duration::from_millis(224 + 4 * u64::from(iterations * 7 % 9)));
         iterations += 1;
     }
     begun.elapsed() / iterations.max(1)

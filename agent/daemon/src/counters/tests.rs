@@ -153,14 +153,14 @@ fn a_port_that_answers_slowly_is_read_less_often() {
     interface(tree.path(), "ens1", "1\n");
     let mut sampler = sampler(tree.path());
     sampler.scan();
-    let mut every = Vec::new();
-    for spent_ms in [9, 11, 11, 0] {
-        sampler.ports[0].spent = Nanos::from_millis(spent_ms);
+    let mut after = |took_us: &[u64]| {
+        took_us.iter().for_each(|us| sampler.ports[0].spend(Nanos(us * 1_000), Nanos::from_millis(10)));
         sampler.learn(0, 500);
-        every.push(sampler.ports[0].every);
-    }
-    // A five-hundredth of five seconds is 10 ms.
-    assert_eq!(every, [1, 2, 4, 4]);
+        sampler.ports[0].every
+    };
+    // A five-hundredth of 10 ms is 20 us. What took long once or twice had lost its processor.
+    assert_eq!([after(&[20, 19, 20]), after(&[5, 9_000, 5, 30_000]), after(&[])], [1, 1, 1]);
+    assert_eq!([after(&[21, 5, 30]), after(&[41, 39, 41]), after(&[79, 79, 79])], [2, 4, 4]);
 }
 
 #[test]
