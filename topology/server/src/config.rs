@@ -5,6 +5,7 @@
 mod extender;
 mod proxy;
 mod scheduler;
+mod traces;
 
 use std::{
     net::SocketAddr,
@@ -19,6 +20,7 @@ use units::{Nanos, OneLine};
 pub use extender::ExtenderConfig;
 pub use proxy::ProxyConfig;
 pub use scheduler::{PolicyName, SchedulerConfig};
+pub use traces::TracesConfig;
 
 use crate::{
     quic,
@@ -70,6 +72,8 @@ pub struct Config {
     pub scheduler: Option<SchedulerConfig>,
     /// Lines on standard error.
     pub log: LogConfig,
+    /// Where traces of requests go; without it none are made.
+    pub traces: Option<TracesConfig>,
 }
 
 /// How jobs are kept apart that gain by it, as [`plan::Control`].
@@ -262,6 +266,7 @@ impl Default for Config {
             proxy: None,
             scheduler: None,
             log: LogConfig::default(),
+            traces: None,
         }
     }
 }
@@ -431,7 +436,8 @@ impl Config {
             range("scheduler.start_s", scheduler.start_s, 1, scheduler::SECONDS_MAX)?;
             range("scheduler.stop_s", scheduler.stop_s, 1, scheduler::SECONDS_MAX)?;
         }
-        if let Some(problem) = self.proxy.as_ref().and_then(ProxyConfig::problem) {
+        let problem = self.proxy.as_ref().and_then(ProxyConfig::problem);
+        if let Some(problem) = problem.or_else(|| self.traces.as_ref().and_then(TracesConfig::problem)) {
             return Err(ConfigError(problem));
         }
         // The text is parsed here only to refuse it early; `run` parses it again when it starts the controller.
@@ -492,10 +498,13 @@ mod tests {
         assert_eq!(Config::parse(example).unwrap(), Config::default());
         let set: String = example.lines().map(|l| l.strip_prefix("#:").unwrap_or(l).to_owned() + "\n").collect();
         let parsed = Config::parse(&set).unwrap();
-        assert!(parsed.fabric.is_some() && parsed.tls.is_some() && parsed.proxy.is_some());
+        assert!(parsed.fabric.is_some() && parsed.tls.is_some() && parsed.proxy.is_some() && parsed.traces.is_some());
         assert_eq!(parsed.control, Some(Control::default()), "what a new cluster begins with");
         assert_eq!(parsed.scheduler, Some(SchedulerConfig::of(PolicyName::Themis)));
-        assert_eq!(Config { fabric: None, tls: None, control: None, proxy: None, scheduler: None, ..parsed }, Config::default());
+        assert_eq!(
+            Config { fabric: None, tls: None, control: None, proxy: None, scheduler: None, traces: None, ..parsed },
+            Config::default()
+        );
         let keys = [
             "listen",
             "state",

@@ -40,6 +40,7 @@ pub mod shutdown;
 mod tally;
 pub mod telemetry;
 pub mod tls;
+mod traces;
 pub mod turns;
 mod vital;
 pub mod writer;

@@ -3,10 +3,10 @@
 use std::io;
 
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt as _, reload, util::SubscriberInitExt as _};
+use tracing_subscriber::{Layer as _, Registry, filter::Targets, layer::SubscriberExt as _, reload, util::SubscriberInitExt as _};
 use units::OneLine;
 
-use crate::config::LogConfig;
+use crate::{config::LogConfig, traces};
 
 /// Changes the level while the service runs.
 #[derive(Clone, Debug)]
@@ -24,7 +24,7 @@ impl LevelHandle {
 fn filter(level: LevelFilter) -> Targets {
     // `trace` is the one level at which somebody asks for everything.
     let of_libraries = if level == LevelFilter::TRACE { level } else { level.min(LevelFilter::WARN) };
-    Targets::new().with_default(of_libraries).with_target("antiphase_topology", level)
+    Targets::new().with_default(of_libraries).with_target("antiphase_topology", level).with_target(traces::TARGET, LevelFilter::OFF)
 }
 
 /// Writes each line so that it stays one, whatever peers put into it: a version or a name must forge no second line, and move no
@@ -44,17 +44,26 @@ impl<W: io::Write> io::Write for Lines<W> {
     }
 }
 
-/// Starts logging for this process. A second call in one process (tests) changes nothing but its own handle.
-pub fn start(config: &LogConfig) -> LevelHandle {
+/// Starts logging for this process, and traces where there is somebody to send them to. A second call in one process (tests) changes nothing but its own handle.
+pub(crate) fn start(config: &LogConfig, exporter: Option<&traces::Exporter>) -> LevelHandle {
     let (levels, handle) = reload::Layer::new(filter(config.level.filter()));
-    let registry = tracing_subscriber::registry().with(levels);
     let lines = tracing_subscriber::fmt::layer().with_ansi(false);
-    // An error means that a subscriber is set already.
-    let _ = match config.format {
-        crate::config::LogFormat::Text => registry.with(lines.with_writer(|| Lines(io::stderr()))).try_init(),
+    let lines = match config.format {
+        crate::config::LogFormat::Text => lines.with_writer(|| Lines(io::stderr())).with_filter(levels).boxed(),
         // JSON escapes what its texts hold.
-        crate::config::LogFormat::Json => registry.with(lines.with_writer(io::stderr).json().flatten_event(true)).try_init(),
+        crate::config::LogFormat::Json => lines.with_writer(io::stderr).json().flatten_event(true).with_filter(levels).boxed(),
     };
+    let spans = exporter.map(|exporter| {
+        let layer = tracing_opentelemetry::layer()
+            .with_tracer(exporter.tracer())
+            .with_location(false)
+            .with_threads(false)
+            .with_target(false)
+            .with_tracked_inactivity(false);
+        layer.with_filter(Targets::new().with_target(traces::TARGET, LevelFilter::INFO))
+    });
+    // An error means that a subscriber is set already.
+    let _ = tracing_subscriber::registry().with(lines).with(spans).try_init();
     LevelHandle(handle)
 }
 

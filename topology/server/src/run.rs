@@ -40,6 +40,7 @@ use crate::{
     shutdown::Shutdown,
     telemetry::{Sink, TelemetryHandle},
     tls::{self, Admission, Subject, Tls},
+    traces::Exporter,
 };
 
 /// How long requests that compute may outlive the rest before the process ends without them.
@@ -181,11 +182,17 @@ fn start(args: &Args) -> Result<(), Failure> {
     };
     // Certificates are read before anything is opened or bound: a mistake in them costs no lock and no port.
     let tls = Arc::new(tls.map_err(|e| ConfigError(format!("tls: {}", one_line(&e))))?);
-    let level = logs::start(&config.log);
-    raise_descriptors();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|e| Failure::Other(e.to_string()))?;
+    let exporter = {
+        let _inside = runtime.enter();
+        config.traces.as_ref().map(Exporter::new).transpose().map_err(ConfigError)?
+    };
+    let level = logs::start(&config.log, exporter.as_ref());
+    raise_descriptors();
     let reload = Reload { file: args.config.clone(), overrides, level, tls };
     let result = runtime.block_on(service(config, Arc::new(reload)));
+    // The last spans go by the runtime, from this thread.
+    exporter.iter().for_each(Exporter::stop);
     // A ranking may still compute for a client that was cut off.
     runtime.shutdown_timeout(COMPUTE_GRACE);
     result

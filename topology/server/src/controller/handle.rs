@@ -13,6 +13,7 @@ use super::{FabricView, Snapshot};
 use crate::{
     links::LinkTable,
     quic::{self, Outbox},
+    traces::Waiting,
     turns::{TurnsHandle, TurnsSnapshot},
 };
 
@@ -20,11 +21,14 @@ use crate::{
 /// beyond it senders wait.
 pub(super) const QUEUE_MAX: usize = 4_096;
 
+/// Who waits for a change.
+pub(super) type Answer = Waiting<Result<Reply, Refusal>>;
+
 /// What the controller is asked.
 #[derive(Debug)]
 pub(super) enum Command {
     /// Change the plan.
-    Change { change: Change, reply: oneshot::Sender<Result<Reply, Refusal>> },
+    Change { change: Change, reply: Answer },
     /// Show the state.
     View { reply: oneshot::Sender<Arc<Snapshot>> },
     /// Show the fabric.
@@ -80,7 +84,7 @@ impl ControllerHandle {
     /// [`Stopped`]; inside, why the change was refused.
     pub async fn change(&self, change: Change) -> Result<Result<Reply, Refusal>, Stopped> {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Change { change, reply }).await?;
+        self.send(Command::Change { change, reply: Answer::new(reply) }).await?;
         // A controller that stopped drops the sender. Nobody knows then whether the change became durable.
         answer.await.map_err(|_| Stopped)
     }

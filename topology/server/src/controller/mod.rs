@@ -12,9 +12,9 @@ use std::{
 };
 
 use proto::v1alpha1 as pb;
-use state::{Action, Change, Commit, Config, Event, JobDefinition, Refusal, Reply, RequestId, Service, config::GATES_PER_REPORT_MAX};
+use state::{Action, Change, Commit, Config, Event, JobDefinition, Refusal, RequestId, Service, config::GATES_PER_REPORT_MAX};
 use store::{Loaded, Store};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use units::{FabricTime, Nanos};
 
 pub(crate) use adapter::SHARED_LINKS_MAX;
@@ -32,7 +32,7 @@ use crate::{
     vital,
     writer::{Outcome, StoreHealth, Writer},
 };
-use handle::{Command, Outboxes, QUEUE_MAX};
+use handle::{Answer, Command, Outboxes, QUEUE_MAX};
 
 /// How old a snapshot may be as to what agents reported. What clients changed is always in it.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(100);
@@ -47,8 +47,6 @@ const TICK_MIN: Duration = Duration::from_millis(1);
 const DEAF_MIN: Nanos = Nanos(1_000_000_000);
 /// How often series of jobs that are gone are forgotten.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
-
-type Answer = oneshot::Sender<Result<Reply, Refusal>>;
 
 /// What the controller tells others.
 #[derive(Clone, Debug)]
@@ -251,7 +249,7 @@ impl Task {
             // `WAITING_MAX` bounds what waits in memory; a caller that is refused may try again.
             let value = self.waiting.len() as u64 + 1;
             let refusal = Refusal::Limit { what: "changes that wait for a new fabric", value, max: WAITING_MAX as u64 };
-            let _ = reply.send(Err(refusal));
+            reply.answer(Err(refusal));
         }
     }
 
@@ -269,12 +267,13 @@ impl Task {
         }
     }
 
-    fn begin(&mut self, change: Change, reply: Answer) {
+    fn begin(&mut self, change: Change, mut reply: Answer) {
+        reply.plans();
         self.next_request += 1;
         let request = RequestId(self.next_request);
         let exclusive = matches!(change, Change::SetFabric { .. });
         match self.placed(change) {
-            Err(problem) => drop(reply.send(Err(Refusal::Policy(problem)))),
+            Err(problem) => reply.answer(Err(Refusal::Policy(problem))),
             Ok(change) => {
                 // The answer is entered before the event is handled: the state machine may reply within this call.
                 self.answers.insert(request, reply);
@@ -282,6 +281,8 @@ impl Task {
                     self.fabric_request = Some(request);
                 }
                 self.handle(Event::Asked { request, change });
+                // Who has no answer yet waits for the disk.
+                self.answers.get_mut(&request).into_iter().for_each(Answer::writes);
             }
         }
     }
@@ -367,8 +368,7 @@ impl Task {
             }
         }
         for (answer, result) in answered {
-            // A client that went away needs no answer.
-            let _ = answer.send(result);
+            answer.answer(result);
         }
         // This comes last: a change that begins here calls `act` again, and all answers of this turn are out.
         if !self.waiting.is_empty() {

@@ -20,6 +20,7 @@ use proto::{
     mask::Mask,
     v1alpha1::{self as pb, topology_server::TopologyServer},
 };
+use tracing::Instrument as _;
 
 use super::{
     answer::{Document, Picture, Rest, Text, changes, is_grpc, message, text},
@@ -35,6 +36,7 @@ use crate::{
     role::{Caller, Role},
     shutdown::Shutdown,
     tls::Subject,
+    traces,
 };
 
 /// What handlers share.
@@ -126,7 +128,8 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let began = std::time::Instant::now();
-    let response = match tokio::time::timeout(limit, next.run(request)).await {
+    let span = traces::request(request.headers(), &method);
+    let response = match tokio::time::timeout(limit, next.run(request).instrument(span.clone())).await {
         Ok(response) => response,
         Err(_) => {
             let error = timed_out(limit, changes(&method, &path));
@@ -135,11 +138,9 @@ async fn in_time(State(shared): State<Shared>, request: Request, next: Next) -> 
         }
     };
     let took = began.elapsed();
-    shared.api.metrics().answered(
-        if grpc { "grpc" } else { "http" },
-        &told(grpc, &method, &path, route.as_ref().map(MatchedPath::as_str), response.status()),
-        took,
-    );
+    let name = told(grpc, &method, &path, route.as_ref().map(MatchedPath::as_str), response.status());
+    traces::answered(&span, &name, response.status());
+    shared.api.metrics().answered(if grpc { "grpc" } else { "http" }, &name, took);
     tracing::debug!(%method, path, status = response.status().as_u16(), ?took, "request");
     response
 }
