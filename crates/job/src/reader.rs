@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn ranks_share_the_nics_that_a_host_has() {
         let rails = |fabric: &Fabric, host: &str, per_host: u32| -> Vec<u16> {
-            let job = Job { name: "a".into(), gpus: per_host, period: units::Nanos(1), hold: crate::Hold::Auto, phases: Vec::new() };
+            let job = Job { name: "a".into(), gpus: per_host, period: Nanos(1), hold: crate::Hold::Auto, phases: Vec::new() };
             let reader = Reader { jobs: vec![job], gpus_per_host: vec![per_host], ..Reader::new(fabric, &|_| Err("no files".into())) };
             reader.place(JobId(0), &[host.to_owned()]).unwrap().ranks.iter().map(|e| e.rail).collect()
         };
