@@ -256,6 +256,26 @@ class Event(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Exporter(Message):
+    """A switch, or host, that the configuration names as an exporter of sFlow."""
+
+    address: str = ""
+    """The agent address in its datagrams."""
+    age_ms: Optional[int] = None
+    """Since its last datagram; absent where none came."""
+    datagrams: int = 0
+    interfaces: int = 0
+    """Interfaces whose counters it sends and that have a name."""
+    links: int = 0
+    """Directed links that it observes now."""
+    node: str = ""
+    """Its name in the fabric."""
+    notes: list[str] = field(default_factory=list)
+    """What is not as fabric and configuration have it, in sentences; at most nine."""
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
 class GetFabricRequest(Message):
     """GetFabricRequest."""
 
@@ -490,6 +510,15 @@ class Link(Message):
     measured_ratio: Optional[float] = None
     """What the host at its end sent or received in the last ten seconds, over the capacity of all links of that host in this
     direction. Absent where no agent counts bytes."""
+    observed_age_ms: Optional[int] = None
+    """How old the counters are."""
+    observed_excess_ratio: Optional[float] = None
+    """The same less mean_demand_ratio: above 0 where the link carries more than its jobs are planned to send."""
+    observed_mbps: Optional[int] = None
+    """What the link carried by the last counters of the switch, or host, at one of its ends (sFlow): the mean over one interval
+    of them, of whatever it carried. Absent where nobody exports counters of it, and once they are older than three intervals."""
+    observed_ratio: Optional[float] = None
+    """The same over capacity, where that is stated."""
     peak_demand_ratio: float = 0.0
     """Sum of the jobs' highest demands over capacity."""
     score: Optional[float] = None
@@ -569,6 +598,34 @@ class ListEventsResponse(Message):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ListExportersRequest(Message):
+    """ListExportersRequest."""
+
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListExportersResponse(Message):
+    """ListExportersResponse."""
+
+    exporters: list[Exporter] = field(default_factory=list)
+    """Those that the configuration names, by node."""
+    flow_samples: int = 0
+    """They are counted and not read."""
+    listen: str = ""
+    """Where datagrams are taken, UDP; empty: the configuration has no [sflow]."""
+    observed_links: int = 0
+    """Directed links whose load is observed now."""
+    refused: int = 0
+    """Of others, from elsewhere, too many, or that cannot be read."""
+    taken: int = 0
+    """Datagrams since the start."""
+    unknown: list[UnknownExporter] = field(default_factory=list)
+    """The last 32 that it does not name."""
+    NESTED: ClassVar[dict[str, str]] = {"exporters": "Exporter", "unknown": "UnknownExporter"}
+
+
+@dataclass(frozen=True, kw_only=True)
 class ListJobsRequest(Message):
     """ListJobsRequest."""
 
@@ -604,6 +661,8 @@ class ListLinksRequest(Message):
     """Only these links, without those that carry no job; empty: the worst ones."""
     measured: bool = False
     """Only links with a measured load."""
+    observed: bool = False
+    """Only links whose load is observed, with and without demand, the fullest first."""
     NESTED: ClassVar[dict[str, str]] = {}
 
 
@@ -614,7 +673,7 @@ class ListLinksResponse(Message):
     links: list[Link] = field(default_factory=list)
     plan_version: int = 0
     total: int = 0
-    """Links with demand, whether or not they are among `links`."""
+    """Links with demand, whether or not they are among `links`; if asked for those only, links whose load is observed."""
     NESTED: ClassVar[dict[str, str]] = {"links": "Link"}
 
 
@@ -964,6 +1023,18 @@ class TurnVerdict(Message):
     hold: bool = False
     """Whether the group takes turns from then on."""
     worst: float = 0.0
+    NESTED: ClassVar[dict[str, str]] = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnknownExporter(Message):
+    """An agent address that the configuration does not name."""
+
+    address: str = ""
+    age_ms: int = 0
+    datagrams: int = 0
+    source: str = ""
+    """Where its datagrams come from."""
     NESTED: ClassVar[dict[str, str]] = {}
 
 

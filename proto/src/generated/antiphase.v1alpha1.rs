@@ -229,6 +229,60 @@ pub struct Link {
     /// Absent where no agent counts bytes.
     #[prost(double, optional, tag = "13")]
     pub measured_ratio: ::core::option::Option<f64>,
+    /// What the link carried by the last counters of the switch, or host, at one of its ends (sFlow): the mean over one interval of them, of
+    /// whatever it carried. Absent where nobody exports counters of it, and once they are older than three intervals.
+    #[prost(uint64, optional, tag = "14")]
+    pub observed_mbps: ::core::option::Option<u64>,
+    /// The same over capacity, where that is stated.
+    #[prost(double, optional, tag = "15")]
+    pub observed_ratio: ::core::option::Option<f64>,
+    /// The same less mean_demand_ratio: above 0 where the link carries more than its jobs are planned to send.
+    #[prost(double, optional, tag = "16")]
+    pub observed_excess_ratio: ::core::option::Option<f64>,
+    /// How old the counters are.
+    #[prost(uint64, optional, tag = "17")]
+    pub observed_age_ms: ::core::option::Option<u64>,
+}
+/// A switch, or host, that the configuration names as an exporter of sFlow.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Exporter {
+    /// Its name in the fabric.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// The agent address in its datagrams.
+    #[prost(string, tag = "2")]
+    pub address: ::prost::alloc::string::String,
+    /// Since its last datagram; absent where none came.
+    #[prost(uint64, optional, tag = "3")]
+    pub age_ms: ::core::option::Option<u64>,
+    #[prost(uint64, tag = "4")]
+    pub datagrams: u64,
+    /// Interfaces whose counters it sends and that have a name.
+    #[prost(uint32, tag = "5")]
+    pub interfaces: u32,
+    /// Directed links that it observes now.
+    #[prost(uint32, tag = "6")]
+    pub links: u32,
+    /// What is not as fabric and configuration have it, in sentences; at most nine.
+    #[prost(string, repeated, tag = "7")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// An agent address that the configuration does not name.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UnknownExporter {
+    #[prost(string, tag = "1")]
+    pub address: ::prost::alloc::string::String,
+    /// Where its datagrams come from.
+    #[prost(string, tag = "2")]
+    pub source: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub datagrams: u64,
+    #[prost(uint64, tag = "4")]
+    pub age_ms: u64,
 }
 /// What one job asks of one link, over one period from its own start.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -1334,6 +1388,9 @@ pub struct ListLinksRequest {
     /// Only links with a measured load.
     #[prost(bool, tag = "5")]
     pub measured: bool,
+    /// Only links whose load is observed, with and without demand, the fullest first.
+    #[prost(bool, tag = "6")]
+    pub observed: bool,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1341,7 +1398,7 @@ pub struct ListLinksRequest {
 pub struct ListLinksResponse {
     #[prost(message, repeated, tag = "1")]
     pub links: ::prost::alloc::vec::Vec<Link>,
-    /// Links with demand, whether or not they are among `links`.
+    /// Links with demand, whether or not they are among `links`; if asked for those only, links whose load is observed.
     #[prost(uint32, tag = "2")]
     pub total: u32,
     #[prost(uint64, tag = "3")]
@@ -1358,6 +1415,37 @@ pub struct ListAgentsRequest {}
 pub struct ListAgentsResponse {
     #[prost(message, repeated, tag = "1")]
     pub agents: ::prost::alloc::vec::Vec<Agent>,
+}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListExportersRequest {}
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListExportersResponse {
+    /// Where datagrams are taken, UDP; empty: the configuration has no \[sflow\].
+    #[prost(string, tag = "1")]
+    pub listen: ::prost::alloc::string::String,
+    /// Those that the configuration names, by node.
+    #[prost(message, repeated, tag = "2")]
+    pub exporters: ::prost::alloc::vec::Vec<Exporter>,
+    /// The last 32 that it does not name.
+    #[prost(message, repeated, tag = "3")]
+    pub unknown: ::prost::alloc::vec::Vec<UnknownExporter>,
+    /// Directed links whose load is observed now.
+    #[prost(uint32, tag = "4")]
+    pub observed_links: u32,
+    /// Datagrams since the start.
+    #[prost(uint64, tag = "5")]
+    pub taken: u64,
+    /// Of others, from elsewhere, too many, or that cannot be read.
+    #[prost(uint64, tag = "6")]
+    pub refused: u64,
+    /// They are counted and not read.
+    #[prost(uint64, tag = "7")]
+    pub flow_samples: u64,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1894,6 +1982,31 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListAgents"));
             self.inner.unary(req, path, codec).await
         }
+        /// Switches that export counters of their ports (sFlow).
+        pub async fn list_exporters(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListExportersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListExportersResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/antiphase.v1alpha1.Topology/ListExporters",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListExporters"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Groups of jobs that take turns: who has the turn, who waits for whom, what it costs and brings. Up to half a second old.
         pub async fn list_turns(
             &mut self,
@@ -2215,6 +2328,14 @@ pub mod topology_server {
             request: tonic::Request<super::ListAgentsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListAgentsResponse>,
+            tonic::Status,
+        >;
+        /// Switches that export counters of their ports (sFlow).
+        async fn list_exporters(
+            &self,
+            request: tonic::Request<super::ListExportersRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListExportersResponse>,
             tonic::Status,
         >;
         /// Groups of jobs that take turns: who has the turn, who waits for whom, what it costs and brings. Up to half a second old.
@@ -2793,6 +2914,51 @@ pub mod topology_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListAgentsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/antiphase.v1alpha1.Topology/ListExporters" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListExportersSvc<T: Topology>(pub Arc<T>);
+                    impl<
+                        T: Topology,
+                    > tonic::server::UnaryService<super::ListExportersRequest>
+                    for ListExportersSvc<T> {
+                        type Response = super::ListExportersResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListExportersRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Topology>::list_exporters(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListExportersSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -21,6 +21,7 @@ const ROUTES: &[(&str, &str, &str, &str)] = &[
     ("GetObserved", "get", "/v1alpha1/fabric/observed", "read"),
     ("ListJobs", "get", "/v1alpha1/jobs", "read"),
     ("ListLinks", "get", "/v1alpha1/links", "read"),
+    ("ListExporters", "get", "/v1alpha1/exporters", "read"),
     ("ListAgents", "get", "/v1alpha1/agents", "read"),
     ("ListTurns", "get", "/v1alpha1/turns", "read"),
     ("GetPlan", "get", "/v1alpha1/plan", "read"),

@@ -71,7 +71,7 @@ macro_rules! cases {
 const CASES: &[Case] = cases! {
     SolveRequest SolveResponse EvaluateRequest EvaluateResponse CommitRequest CommitResponse ReleaseRequest ReleaseResponse
     SetFabricRequest SetFabricResponse GetFabricRequest GetFabricResponse GetObservedRequest GetObservedResponse ListJobsRequest ListJobsResponse ListLinksRequest
-    ListLinksResponse ListAgentsRequest ListAgentsResponse ListTurnsRequest ListTurnsResponse GetPlanRequest Plan ListAuditRequest ListAuditResponse AuditEntry ListEventsRequest
+    ListLinksResponse ListAgentsRequest ListAgentsResponse ListExportersRequest ListExportersResponse ListTurnsRequest ListTurnsResponse GetPlanRequest Plan ListAuditRequest ListAuditResponse AuditEntry ListEventsRequest
     ListEventsResponse WatchEventsRequest Event GetTelemetryRequest GetTelemetryResponse SubmitRequest WithdrawRequest
     ListSubmissionsRequest ListSubmissionsResponse ReportRequest Submission
 };

@@ -24,6 +24,8 @@ const EVENTS_MAX = 200;
 const LINKS_ASKED = 10_000;
 // What is asked for before that, so that the first rows are there at once.
 const LINKS_FIRST = 200;
+// What switches count.
+const OBSERVED = "links.id,links.from_node,links.to_node,links.capacity_mbps,links.observed_mbps,links.observed_ratio,links.observed_excess_ratio,links.observed_age_ms";
 const GROUPS_ASKED = 200;
 // Ports drawn with their marks; the busiest.
 const PORTS_MAX = 12;
@@ -121,9 +123,10 @@ async function ask() {
   // Before the question, so that a change during it asks again.
   const unknown = !fabricKnown;
   fabricKnown = true;
-  const [jobs, agents, turns, telemetry, measured, fabric, first] = await Promise.all([
+  const [jobs, agents, turns, telemetry, measured, observed, fabric, first] = await Promise.all([
     get("jobs"), get("agents"), get("turns", { limit: GROUPS_ASKED }), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
     hosts ? get("links", { limit: LINKS_ASKED, measured: true, fields: "links.id,links.measured_ratio" }) : null,
+    hosts ? get("links", { limit: LINKS_ASKED, observed: true, fields: OBSERVED }) : null,
     unknown ? get("fabric", { summary: true }).catch(absent) : seen.fabric,
     // The worst come at once; who has read them has the rest.
     seen.links_version === undefined ? get("links", { limit: LINKS_FIRST }) : null,
@@ -132,6 +135,7 @@ async function ask() {
   if (first) Object.assign(seen, { links: first.links, total: first.total });
   if (hosts) {
     seen.measured = new Map((measured.links ?? []).map((link) => [link.id, link.measured_ratio]));
+    seen.observed = new Map((observed.links ?? []).map((link) => [link.id, link]));
     seen.hosts = telemetry.hosts;
     nextHosts = performance.now() + HOSTS_MS;
   }

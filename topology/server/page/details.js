@@ -7,7 +7,7 @@ import { Grid } from "./grid.js";
 import { openable, pictured, widthOf } from "./map.js";
 import { circles, iterations, neighbours } from "./pictures.js";
 import { about, groupOf, seen } from "./state.js";
-import { LINKS, linkText, percent, slower } from "./tables.js";
+import { ago, LINKS, linkText, more, percent, slower } from "./tables.js";
 import { gain, now, waitedFor, waiting } from "./turns.js";
 
 // Events of one page.
@@ -31,7 +31,7 @@ const end = (name, tier) => (tier > 0 ? switchTo(name) : name);
 
 export async function drawLink(id, still) {
   // The answer is empty where the link carries no job, or none any more.
-  const link = (await get("links", { links: id, demands: true })).links[0] ?? null;
+  const link = (await get("links", { links: id, demands: true })).links[0] ?? (seen.observed.has(id) ? (await get("links", { links: id, observed: true })).links[0] : null) ?? null;
   if (!still()) return;
   byId("link-title").textContent = `Link ${id}`;
   const known = seen.links.find((one) => one.id === id);
@@ -62,12 +62,13 @@ function linkPage(link, back, drawing, events) {
       ["Capacity", rate(link.capacity_mbps)],
       ["Planned load", share(link.mean_demand_ratio), "What its jobs send on average as they are planned"],
       ["Measured load", share(link.measured_ratio), "What its host sent or received in the last ten seconds; only agents that count bytes tell it"],
+      typeof link.observed_mbps === "number" && ["Observed load", [typeof link.observed_ratio === "number" ? `${share(link.observed_ratio)} (${more(link.observed_excess_ratio)})` : rate(link.observed_mbps), " ", html("small", {}, ago(link.observed_age_ms))], "What the switch at one of its ends counted last (sFlow), whoever sent it; in brackets the difference from the planned load"],
       ["Peak", share(link.peak_demand_ratio), "The jobs' highest demands together"],
       back && ["Other direction", linkTo(back.id, false)],
     ]),
-    html("div", { class: "circles" }, html("figure", {}, drawing),
+    link.demands.length ? html("div", { class: "circles" }, html("figure", {}, drawing),
       html("div", {}, html("h3", {}, `${count(link.demands.length, "job")} on it`), html("table", { class: "demands" }, html("tbody", {}, link.demands.map(row))),
-        html("p", { class: "hint" }, "What is ", html("b", { class: "bad" }, "over the capacity"), " waits."))),
+        html("p", { class: "hint" }, "What is ", html("b", { class: "bad" }, "over the capacity"), " waits."))) : none("No job is planned on it: what it carries is somebody else's."),
     html("h3", {}, "Events"), happened(events),
   ];
 }

@@ -6,7 +6,7 @@ export const SAME = 1e-9;
 // `fabric`: undefined until answered, null where none is set. `links` are those of `links_version`, the worst first.
 export const seen = {
   links: [], total: 0, links_version: undefined, jobs: [], plan_version: 0, outlook: "", agents: [], series: new Map(), hosts: [], events: [],
-  fabric: undefined, turns: [], turns_total: 0, turns_at: 0, measured: new Map(),
+  fabric: undefined, turns: [], turns_total: 0, turns_at: 0, measured: new Map(), observed: new Map(),
 };
 
 const meet = (link, jobs) => link.jobs.filter((job) => jobs.has(job)).length > 1;
@@ -25,6 +25,7 @@ export function keptApart() {
     link.by_turns = link.zero_shift_score < 1 - SAME && meet(link, turns) && !meet(link, free);
     link.score = meet(link, free) ? link.zero_shift_score : link.told;
     link.measured = seen.measured.get(link.id);
+    link.observed = seen.observed.get(link.id);
   }
   for (const job of seen.jobs) {
     if (job.state === "held" && free.has(job.id)) job.state = "free";

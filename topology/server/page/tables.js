@@ -14,6 +14,14 @@ const score = (link) => {
   return link.by_turns ? "by turns" : coloured(link.score);
 };
 
+// What a switch counted, with the difference from the plan in percent of the capacity.
+export const more = (part) => `${part < 0 ? "−" : "+"}${Math.round(100 * Math.abs(part))} %`;
+export const ago = (ms) => `${Math.floor(ms / 1_000)} s ago`;
+function observed(of) {
+  if (typeof of?.observed_ratio !== "number") return typeof of?.observed_mbps === "number" ? rate(of.observed_mbps) : "–";
+  return [share(of.observed_ratio), " ", html("small", { title: `counted ${ago(of.observed_age_ms)}` }, more(of.observed_excess_ratio))];
+}
+
 export const LINKS = [
   { title: "Link", width: 17, hint: "From one end to the other; the other direction is a link of its own", value: (l) => l.id, cell: (l) => linkTo(l.id) },
   { title: "Unshifted", width: 6.5, number: true, phone: false, hint: "The score if nobody were shifted", value: (l) => l.zero_shift_score, cell: (l) => (typeof l.score === "number" ? coloured(l.zero_shift_score ?? 1) : "–") },
@@ -22,6 +30,7 @@ export const LINKS = [
   { title: "Jobs", width: 22, hint: "Who sends over it", value: (l) => l.jobs.length, falling: true, cell: (l) => chips(l.jobs) },
   { title: "Planned", width: 6, number: true, phone: false, falling: true, hint: "What its jobs send on average as they are planned, of the capacity", value: (l) => l.mean_demand_ratio, cell: (l) => share(l.mean_demand_ratio) },
   { title: "Measured", width: 6.5, number: true, phone: false, falling: true, hint: "What its host sent or received in the last ten seconds, of the capacity; only agents that count bytes tell it", value: (l) => l.measured, cell: (l) => share(l.measured) },
+  { title: "Observed", width: 10, number: true, phone: false, falling: true, hint: "What a switch counted on it (sFlow), of the capacity, and how much more that is than planned", value: (l) => l.observed?.observed_ratio, cell: (l) => observed(l.observed) },
   { title: "Peak", width: 5, number: true, phone: false, falling: true, hint: "The jobs' highest demands together, of the capacity", value: (l) => l.peak_demand_ratio, cell: (l) => share(l.peak_demand_ratio) },
   { title: "Capacity", width: 6.5, number: true, phone: false, falling: true, hint: "What the link carries", value: (l) => l.capacity_mbps, cell: (l) => rate(l.capacity_mbps) },
 ];

@@ -5,6 +5,7 @@
 mod extender;
 mod proxy;
 mod scheduler;
+mod sflow;
 mod traces;
 
 use std::{
@@ -20,6 +21,7 @@ use units::{Nanos, OneLine};
 pub use extender::ExtenderConfig;
 pub use proxy::ProxyConfig;
 pub use scheduler::{PolicyName, SchedulerConfig};
+pub use sflow::{ExporterConfig, InterfaceName, PORTS_MAX, SflowConfig};
 pub use traces::TracesConfig;
 
 use crate::{
@@ -68,6 +70,8 @@ pub struct Config {
     pub extender: ExtenderConfig,
     /// A reverse proxy whose users are told by name.
     pub proxy: Option<ProxyConfig>,
+    /// What switches send of their ports; without it nothing is heard of them.
+    pub sflow: Option<SflowConfig>,
     /// The scheduler; without it nobody can submit jobs.
     pub scheduler: Option<SchedulerConfig>,
     /// Lines on standard error.
@@ -264,6 +268,7 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             extender: ExtenderConfig::default(),
             proxy: None,
+            sflow: None,
             scheduler: None,
             log: LogConfig::default(),
             traces: None,
@@ -440,6 +445,9 @@ impl Config {
         if let Some(problem) = problem.or_else(|| self.traces.as_ref().and_then(TracesConfig::problem)) {
             return Err(ConfigError(problem));
         }
+        if let Some(problem) = self.sflow.as_ref().and_then(SflowConfig::problem) {
+            return Err(ConfigError(problem));
+        }
         // The text is parsed here only to refuse it early; `run` parses it again when it starts the controller.
         self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
         if self.state.as_os_str().is_empty() {
@@ -469,6 +477,7 @@ impl Config {
             ("control", self.control.is_some() && self.control != running.control),
             ("objective", self.objective != running.objective),
             ("tls", self.tls != running.tls),
+            ("sflow.listen", SflowConfig::listens(self) != SflowConfig::listens(running)),
             ("scheduler", self.scheduler != running.scheduler),
             ("plan", self.plan != running.plan),
             ("agents", self.agents != running.agents),
@@ -498,11 +507,12 @@ mod tests {
         assert_eq!(Config::parse(example).unwrap(), Config::default());
         let set: String = example.lines().map(|l| l.strip_prefix("#:").unwrap_or(l).to_owned() + "\n").collect();
         let parsed = Config::parse(&set).unwrap();
-        assert!(parsed.fabric.is_some() && parsed.tls.is_some() && parsed.proxy.is_some() && parsed.traces.is_some());
+        assert!(parsed.fabric.is_some() && parsed.tls.is_some() && parsed.proxy.is_some());
+        assert!(parsed.traces.is_some() && parsed.sflow.is_some());
         assert_eq!(parsed.control, Some(Control::default()), "what a new cluster begins with");
         assert_eq!(parsed.scheduler, Some(SchedulerConfig::of(PolicyName::Themis)));
         assert_eq!(
-            Config { fabric: None, tls: None, control: None, proxy: None, scheduler: None, traces: None, ..parsed },
+            Config { fabric: None, tls: None, control: None, proxy: None, sflow: None, scheduler: None, traces: None, ..parsed },
             Config::default()
         );
         let keys = [
@@ -522,8 +532,9 @@ mod tests {
         let more = ["connections", "body_mib", "request_s", "stall_s", "evaluations", "watchers", "format", "level"];
         let agents = ["report_ms", "probe_ms", "silence_ms", "sessions"];
         let extender = ["enabled", "job", "profile", "gpus", "hosts", "slower_percent"];
+        let sflow = ["address", "sources", "Ethernet0", "spine2"];
         let scheduler = ["policy", "gpus_per_host", "without", "round_s", "start_s", "stop_s"];
-        for key in keys.iter().chain(&more).chain(&agents).chain(&extender).chain(&scheduler) {
+        for key in keys.iter().chain(&more).chain(&agents).chain(&extender).chain(&sflow).chain(&scheduler) {
             assert!(set.lines().any(|l| l.starts_with(&format!("{key} ="))), "{key} is not in the example");
         }
     }

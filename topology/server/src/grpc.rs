@@ -48,7 +48,7 @@ const fn large(name: &'static str, needed: Role, shape: &'static Shape) -> Rpc {
 }
 
 /// All RPCs: an RPC that is not in this list cannot be called.
-const RPCS: [Rpc; 20] = [
+const RPCS: [Rpc; 21] = [
     large("Solve", Role::Evaluate, &Shape(&[(4, &FLAT)])),
     large("Evaluate", Role::Evaluate, &Shape(&[(1, &JOB), (2, &CANDIDATE)])),
     large("Commit", Role::Admin, &Shape(&[(1, &JOB)])),
@@ -59,6 +59,7 @@ const RPCS: [Rpc; 20] = [
     lists("ListJobs", Role::Read),
     lists("ListLinks", Role::Read),
     lists("ListAgents", Role::Read),
+    lists("ListExporters", Role::Read),
     lists("ListTurns", Role::Read),
     lists("GetPlan", Role::Read),
     lists("ListEvents", Role::Read),
@@ -195,6 +196,10 @@ impl Topology for Rpcs {
 
     async fn list_links(&self, request: Request<pb::ListLinksRequest>) -> Result<Response<pb::ListLinksResponse>, Status> {
         self.answer(request, async |r| keep(&mask("ListLinksResponse", &r.fields)?, self.api.links(&r).await?)).await
+    }
+
+    async fn list_exporters(&self, request: Request<pb::ListExportersRequest>) -> Result<Response<pb::ListExportersResponse>, Status> {
+        self.answer(request, async |_| self.api.exporters().await).await
     }
 
     async fn list_agents(&self, request: Request<pb::ListAgentsRequest>) -> Result<Response<pb::ListAgentsResponse>, Status> {

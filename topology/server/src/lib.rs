@@ -36,6 +36,7 @@ pub mod role;
 mod run;
 pub mod scheduler;
 pub mod scrape;
+pub mod sflow;
 pub mod shutdown;
 mod tally;
 pub mod telemetry;

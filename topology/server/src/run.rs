@@ -24,7 +24,7 @@ use units::Nanos;
 use crate::{
     FabricClock,
     api::{Api, Parts},
-    config::{Config, ConfigError, Control, LimitsConfig, LogConfig, Overrides},
+    config::{Config, ConfigError, Control, LimitsConfig, LogConfig, Overrides, SflowConfig},
     controller::{Controller, Surroundings},
     discovery::Discovery,
     events::EventLog,
@@ -37,6 +37,7 @@ use crate::{
     resolve::one_line,
     role::Caller,
     scheduler::Scheduler,
+    sflow::Observed,
     shutdown::Shutdown,
     telemetry::{Sink, TelemetryHandle},
     tls::{self, Admission, Subject, Tls},
@@ -240,6 +241,7 @@ async fn beside(
     let (latest, current) = watch::channel(Arc::new(config));
     let sessions = Arc::new(quic::Stats::default());
     let (discovery, learning) = (Discovery::default(), Learning::default());
+    let switches = Observed::start(current.clone()).await.map_err(|e| Failure::Other(format!("sflow.listen: {e}")))?;
     let api = Api::new(Parts {
         controller: controller.handle.clone(),
         health: controller.health.clone(),
@@ -266,6 +268,7 @@ async fn beside(
     // The file is on a disk, for which no thread of the runtime may wait.
     let kept = tokio::task::spawn_blocking(move || History::open(&file, now_s)).await;
     api.keep_history(kept.unwrap_or_default());
+    api.hear_switches(switches);
     let scheduler = start_scheduler(&api, controller, around).await?;
     // The first fabric is in force before the port is open: no client finds a service without the fabric that it was given.
     let started = match first_fabric(&api).await {
@@ -511,6 +514,8 @@ impl Reload {
             objective: old.objective,
             tls: old.tls.clone(),
             scheduler: old.scheduler.clone(),
+            // Exporters change, and the port on which they are heard does not.
+            sflow: if SflowConfig::listens(&new) == SflowConfig::listens(&old) { new.sflow } else { old.sflow.clone() },
             plan: old.plan,
             agents: old.agents,
             limits: LimitsConfig { evaluations: old.limits.evaluations, ..new.limits },

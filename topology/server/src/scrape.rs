@@ -1,10 +1,22 @@
 //! Numbers for Prometheus: `/metrics`, what was counted and the state as gauges.
 
+mod switches;
+
+use std::sync::Arc;
+
 use prometheus::{Counter, Encoder, Gauge, GaugeVec, IntCounterVec, Opts, Registry, TextEncoder};
 use proto::v1alpha1 as pb;
 use state::turns::{GroupState, Measured};
 
-use crate::{controller::Snapshot, discovery::Found, links::LinkTable, metrics::Metrics, quic, turns::TurnsSnapshot};
+use crate::{
+    controller::Snapshot,
+    discovery::Found,
+    links::LinkTable,
+    metrics::Metrics,
+    quic,
+    sflow::{Observed, Table},
+    turns::TurnsSnapshot,
+};
 
 /// Links with a series of their own: those with the lowest scores.
 pub const LINKS_MAX: usize = 200;
@@ -26,6 +38,7 @@ impl Metrics {
         agents(&state, now.snapshot)?;
         sessions(&state, now.sessions)?;
         now.turns.map_or(Ok(()), |now| turns(&state, now))?;
+        now.switches.as_ref().map_or(Ok(()), |(heard, table)| switches::switches(&state, heard, table, now.links))?;
         let single = |name: &str, help: &str, value: f64| -> Result<(), prometheus::Error> {
             let gauge = Gauge::new(name, help)?;
             gauge.set(value);
@@ -88,7 +101,7 @@ fn cabling(registry: &Registry, found: &Found) -> Result<(), prometheus::Error> 
 const NANOS_PER_SECOND: f64 = 1e9;
 
 /// What a scrape looks at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Now<'a> {
     /// The state.
     pub snapshot: &'a Snapshot,
@@ -104,6 +117,8 @@ pub struct Now<'a> {
     pub sessions: &'a quic::Stats,
     /// What agents see of the cabling.
     pub observed: &'a Found,
+    /// What switches say, where they are heard.
+    pub switches: Option<(&'a Observed, Arc<Table>)>,
 }
 
 fn gauges<const N: usize>(registry: &Registry, name: &str, help: &str, labels: [&str; N]) -> Result<GaugeVec, prometheus::Error> {

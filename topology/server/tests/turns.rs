@@ -115,6 +115,7 @@ impl Running {
             store_up: true,
             telemetry_dropped: 0,
             sessions: &sessions,
+            switches: None,
         };
         self.metrics.text(&now).unwrap()
     }

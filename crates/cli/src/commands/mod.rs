@@ -79,6 +79,8 @@ enum Command {
     Turns(live::TurnsArgs),
     /// List agents, their clocks and their jobs
     Agents(live::AgentsArgs),
+    /// List switches that export counters of their ports (sFlow), and what of them does not fit the fabric
+    Exporters(live::ExportersArgs),
     /// List events of the service, or follow them
     Events(live::EventsArgs),
     /// List who changed what: commits, releases and fabrics that somebody asked for
@@ -130,6 +132,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, CliError> {
         Command::Links(args) => live::links(&args),
         Command::Turns(args) => live::turns(&args),
         Command::Agents(args) => live::agents(&args),
+        Command::Exporters(args) => live::exporters(&args),
         Command::Events(args) => live::events(&args),
         Command::Audit(args) => live::audit(&args),
         Command::Top(args) => live::top(&args),

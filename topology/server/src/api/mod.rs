@@ -11,6 +11,7 @@ mod places;
 mod read;
 mod solve;
 mod submissions;
+mod switches;
 mod turns;
 
 use std::{
@@ -48,6 +49,7 @@ use crate::{
     queue::SchedulerHandle,
     quic,
     resolve::{self, one_line},
+    sflow::Observed,
     telemetry::TelemetryHandle,
     tls::{Subject, Who},
     writer::StoreHealth,
@@ -99,6 +101,8 @@ struct Inner {
     places: Places,
     /// The scheduler, once it runs; never where the configuration has none.
     scheduler: OnceLock<SchedulerHandle>,
+    /// What switches say, once the program hears them.
+    switches: OnceLock<Observed>,
     /// Samples of a day, once the program keeps them.
     history: OnceLock<History>,
 }
@@ -149,6 +153,7 @@ impl Api {
             fabric_json: Mutex::default(),
             places: Places::default(),
             scheduler: OnceLock::new(),
+            switches: OnceLock::new(),
             history: OnceLock::new(),
         }))
     }

@@ -11,7 +11,7 @@ use fabric::{Fabric, NodeKind};
 use proto::v1alpha1 as pb;
 use state::AuditEntry;
 
-use super::{Api, ApiError, Kind, NAMES_MAX, Place, Watcher, limit};
+use super::{Api, ApiError, Kind, NAMES_MAX, Place, Watcher, limit, switches::fullest};
 use crate::{controller::FabricView, loads::Loads, scrape::Now, tls::Who};
 
 /// Links of one answer when the caller names no number, and at most.
@@ -89,15 +89,22 @@ impl Api {
         let names = distinct("links", &request.links)?;
         // The names are bounded and made distinct before the controller is asked.
         let table = self.0.controller.links().await?;
-        let loads = self.loads(self.0.controller.fabric().await?.as_ref());
+        let fabric = self.0.controller.fabric().await?;
+        let (loads, observed, now) = (self.loads(fabric.as_ref()), self.carried(fabric.as_ref()), Instant::now());
         let limit = if request.limit == 0 { LINKS_DEFAULT } else { (request.limit as usize).min(LINKS_MAX) };
         let is_wanted = |link: &&pb::Link| !request.measured || loads.of(&link.from_node, &link.to_node).is_some();
         // Demands are most of the answer, so they come only to those who ask for them, and are not copied for others.
         let told = |link: &pb::Link| {
             let mut link = if request.demands { link.clone() } else { without_demands(link) };
             loads.tell(&mut link);
+            observed.tell(&mut link, now);
             link
         };
+        if request.observed {
+            let fullest = fabric.as_ref().map(|fabric| fullest(&observed, &table, fabric, &names)).unwrap_or_default();
+            let links = fullest.iter().map(|link| &**link).filter(is_wanted).take(limit).map(told).collect();
+            return Ok(pb::ListLinksResponse { links, total: observed.len() as u32, plan_version: table.plan_version });
+        }
         let links: Vec<pb::Link> = if request.links.is_empty() {
             table.links.iter().filter(is_wanted).take(limit).map(told).collect()
         } else {
@@ -227,6 +234,7 @@ impl Api {
             telemetry_dropped: self.0.telemetry.dropped(),
             sessions: &self.0.sessions,
             observed: &self.0.discovery.found(),
+            switches: self.switches().map(|switches| (switches, switches.table(snapshot.fabric.as_ref()))),
         };
         self.0.metrics.text(&now).map_err(|e| ApiError::new(Kind::Internal, &e))
     }

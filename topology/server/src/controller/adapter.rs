@@ -180,6 +180,10 @@ pub(super) fn links(view: &View) -> LinkTable {
             mean_demand_ratio: link.demands().map(|demand| mean_mbps(&demand)).sum::<f64>() / link.capacity.0.max(1) as f64,
             // What is measured changes each second and this table only with the plan: answers add it.
             measured_ratio: None,
+            observed_mbps: None,
+            observed_ratio: None,
+            observed_excess_ratio: None,
+            observed_age_ms: None,
         }
     };
     LinkTable::new(view.links().map(one).collect(), view.plan_version())

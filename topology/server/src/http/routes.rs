@@ -80,6 +80,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/links", get(links))
         .route("/v1alpha1/links/circles.svg", get(circles))
         .route("/v1alpha1/agents", get(agents))
+        .route("/v1alpha1/exporters", get(exporters))
         .route("/v1alpha1/turns", get(turns))
         .route("/v1alpha1/plan", get(plan))
         .route("/v1alpha1/history.svg", get(history))
@@ -459,8 +460,8 @@ async fn links(State(shared): State<Shared>, Extension(caller): Extension<Caller
     let mut query = reading(caller, query)?;
     let (limit, demands) = (query.number("limit")?.unwrap_or(0), query.flag("demands")?);
     // Whole values: a link's name may hold a comma.
-    let measured = query.flag("measured")?;
-    let request = pb::ListLinksRequest { limit, links: query.values("links"), demands, fields: query.list("fields"), measured };
+    let (measured, observed) = (query.flag("measured")?, query.flag("observed")?);
+    let request = pb::ListLinksRequest { limit, links: query.values("links"), demands, fields: query.list("fields"), measured, observed };
     query.finish()?;
     masked(&grpc::mask("ListLinksResponse", &request.fields)?, &shared.api.links(&request).await?)
 }
@@ -511,6 +512,11 @@ async fn history(State(shared): State<Shared>, Extension(caller): Extension<Call
 /// A picture, or that there is nothing to draw.
 fn picture(drawn: Option<String>) -> Response {
     drawn.map_or_else(|| StatusCode::NO_CONTENT.into_response(), |svg| Picture(svg).into_response())
+}
+
+async fn exporters(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
+    reading(caller, query)?.finish()?;
+    json(&shared.api.exporters().await?)
 }
 
 async fn agents(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {

@@ -3,19 +3,24 @@
 use std::collections::BTreeMap;
 
 use proto::v1alpha1::{
-    Agent, AgentState, GetFabricRequest, GetFabricResponse, Job, JobState, ListAgentsRequest, ListJobsRequest, ListJobsResponse,
-    ListLinksRequest, ListLinksResponse, ListTurnsRequest, ListTurnsResponse, TurnGroupState, TurnJob,
+    Agent, AgentState, Exporter, GetFabricRequest, GetFabricResponse, Job, JobState, Link, ListAgentsRequest, ListExportersRequest,
+    ListExportersResponse, ListJobsRequest, ListJobsResponse, ListLinksRequest, ListLinksResponse, ListTurnsRequest, ListTurnsResponse,
+    TurnGroupState, TurnJob,
 };
 use tonic::{Code, transport::Channel};
 
 use super::{
     connect::{client, get, refused},
-    millis,
+    exporters::age,
+    links, millis, or_dash,
 };
 use crate::input::CliError;
 
 /// Names in one line: they tell which rack it is, and a thousand fill the screen.
 const NAMED: usize = 5;
+
+/// An exporter that said nothing for longer is silent: switches send every 10 to 30 s.
+const SILENT_MS: u64 = 180_000;
 
 /// What the service says now.
 #[derive(Debug, Default)]
@@ -25,6 +30,9 @@ pub(super) struct Overview {
     pub(super) fabric: Option<GetFabricResponse>,
     pub(super) jobs: ListJobsResponse,
     pub(super) links: ListLinksResponse,
+    /// The link that carries most, as switches count.
+    pub(super) fullest: Option<Link>,
+    pub(super) exporters: ListExportersResponse,
     pub(super) agents: Vec<Agent>,
     pub(super) turns: ListTurnsResponse,
 }
@@ -46,9 +54,21 @@ impl Overview {
         let jobs = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
         let links = ListLinksRequest { limit: links, ..ListLinksRequest::default() };
         let links = client.list_links(links).await.map_err(refused)?.into_inner();
+        // A service of an earlier version hears no switches.
+        let exporters = match client.list_exporters(ListExportersRequest {}).await {
+            Ok(answer) => answer.into_inner(),
+            Err(status) if status.code() == Code::Unimplemented => ListExportersResponse::default(),
+            Err(status) => return Err(refused(status)),
+        };
+        let fullest = if exporters.observed_links > 0 {
+            let one = ListLinksRequest { limit: 1, observed: true, ..ListLinksRequest::default() };
+            client.list_links(one).await.map_err(refused)?.into_inner().links.pop()
+        } else {
+            None
+        };
         let agents = client.list_agents(ListAgentsRequest {}).await.map_err(refused)?.into_inner().agents;
         let turns = client.list_turns(ListTurnsRequest::default()).await.map_err(refused)?.into_inner();
-        Ok(Self { unready, fabric, jobs, links, agents, turns })
+        Ok(Self { unready, fabric, jobs, links, fullest, exporters, agents, turns })
     }
 
     /// Agents in a state.
@@ -104,6 +124,20 @@ impl Overview {
         format!("of {} jobs {}", self.jobs.jobs.len(), parts.join(", "))
     }
 
+    /// What switches say, in one line; none where the service hears none.
+    pub(super) fn observed(&self) -> Option<String> {
+        let ListExportersResponse { listen, exporters, observed_links, .. } = &self.exporters;
+        if listen.is_empty() {
+            return None;
+        }
+        let heard = exporters.iter().filter(|one| one.age_ms.is_some()).count();
+        let fullest = self.fullest.as_ref().map_or_else(String::new, |link| {
+            let (observed, planned) = (links::observed(link), links::percent(link.mean_demand_ratio));
+            format!("; fullest {} at {observed}, planned {planned}, {}", link.id, or_dash(link.observed_age_ms, age))
+        });
+        Some(format!("{observed_links} links by {heard} of {} exporters{fullest}", exporters.len()))
+    }
+
     /// What is wrong, a line each, worst first.
     pub(super) fn wrong(&self) -> Vec<String> {
         let mut wrong: Vec<String> = self.unready.iter().map(|why| format!("the service takes no changes: {why}")).collect();
@@ -113,6 +147,11 @@ impl Overview {
         };
         wrong.extend(hosts(AgentState::Lost, "lost"));
         wrong.extend(hosts(AgentState::Quarantined, "in quarantine, with clocks worse than a slack"));
+        let silent = |one: &&Exporter| one.age_ms.is_none_or(|age| age > SILENT_MS);
+        let silent: Vec<&str> = self.exporters.exporters.iter().filter(silent).map(|one| one.node.as_str()).collect();
+        if !silent.is_empty() {
+            wrong.push(format!("{} exporters are silent: {}", silent.len(), named(&silent)));
+        }
         let jobs = |what: &str, is: fn(&Job) -> bool| {
             let jobs: Vec<&str> = self.jobs.jobs.iter().filter(|job| is(job)).map(|job| job.id.as_str()).collect();
             (!jobs.is_empty()).then(|| format!("{what}: {}", named(&jobs)))
@@ -142,7 +181,7 @@ fn named(names: &[&str]) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use proto::v1alpha1::{Link, Slot, TurnGroup};
+    use proto::v1alpha1::{Slot, TurnGroup};
 
     use super::*;
 
@@ -181,6 +220,8 @@ pub(super) mod tests {
                 total: 9,
                 plan_version: 7,
             },
+            fullest: None,
+            exporters: ListExportersResponse::default(),
             agents: vec![agent("h1", AgentState::Connected), agent("h2", AgentState::Lost)],
             turns: ListTurnsResponse {
                 groups: vec![TurnGroup { state: TurnGroupState::Held.into(), ..TurnGroup::default() }],
@@ -205,6 +246,20 @@ pub(super) mod tests {
         assert_eq!(now.in_force(), "nothing is in force: no job is committed");
         now.unready = Some("no fabric".into());
         assert_eq!(now.wrong()[0], "the service takes no changes: no fabric");
+        assert_eq!(now.observed(), None);
+        let exporter = |node: &str, age_ms| Exporter { node: node.into(), age_ms, ..Exporter::default() };
+        now.exporters.exporters = vec![exporter("leaf1", Some(9)), exporter("leaf2", None), exporter("leaf3", Some(SILENT_MS + 1))];
+        (now.exporters.listen, now.exporters.observed_links) = ("0.0.0.0:6343".into(), 4);
+        now.fullest = Some(Link {
+            id: "x->y".into(),
+            observed_ratio: Some(0.87),
+            observed_age_ms: Some(9_000),
+            mean_demand_ratio: 0.4,
+            ..Link::default()
+        });
+        let said = "4 links by 2 of 3 exporters; fullest x->y at 87 %, planned 40 %, 9 s ago";
+        assert_eq!(now.observed().as_deref(), Some(said));
+        assert!(now.wrong().contains(&"2 exporters are silent: leaf2, leaf3".to_owned()));
         assert_eq!(named(&["a", "b", "c", "d", "e", "f", "g"]), "a, b, c, d, e and 2 more");
     }
 }

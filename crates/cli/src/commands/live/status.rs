@@ -69,6 +69,8 @@ struct Status<'a> {
     jobs: Vec<Count>,
     groups: Vec<Count>,
     worst_links: Vec<Worst>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed: Option<String>,
     wrong: Vec<String>,
 }
 
@@ -92,6 +94,7 @@ impl<'a> Status<'a> {
             jobs: counts(now.jobs_by_state()),
             groups: counts(now.groups_by_state()),
             worst_links: worst.collect(),
+            observed: now.observed(),
             wrong: now.wrong(),
         }
     }
@@ -109,7 +112,7 @@ impl<'a> Status<'a> {
         let worst: Vec<String> =
             self.worst_links.iter().map(|one| format!("{} at {} ({})", one.link, score(one.score), one.jobs.join(", "))).collect();
         let worst = if worst.is_empty() { "no link is shared".to_owned() } else { worst.join("; ") };
-        let rows = [
+        let mut rows = [
             ["service", &format!("{} {ready}, plan version {}", self.server, self.plan_version)],
             ["fabric", &fabric],
             ["in force", &self.in_force],
@@ -117,8 +120,11 @@ impl<'a> Status<'a> {
             ["jobs", &list(&self.jobs)],
             ["groups", &list(&self.groups)],
             ["worst", &worst],
-        ];
-        let table = Table::new(&["", ""]).with_rows(rows.map(|row| row.map(str::to_owned))).render();
+        ]
+        .map(|row| row.map(str::to_owned))
+        .to_vec();
+        rows.extend(self.observed.as_ref().map(|observed| ["observed".to_owned(), observed.clone()]));
+        let table = Table::new(&["", ""]).with_rows(rows).render();
         if self.wrong.is_empty() {
             return format!("{table}\nnothing is wrong\n");
         }

@@ -22,7 +22,7 @@ pub(super) fn top(server: &ServerArgs, count: Option<u32>) -> Result<(), CliErro
             let all = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
             // A counted run is for a file or a test, in which codes that clear a terminal would be noise.
             let home = if count.is_some() { "" } else { CLEAR };
-            let (links, jobs) = (links::table(&worst), jobs::table(&all));
+            let (links, jobs) = (links::table(&worst, false), jobs::table(&all));
             output::print(&format!("{home}plan version {}\n\n{}\n\n{jobs}", all.plan_version, links.trim_end()))?;
             left = left.map(|n| n - 1);
             if left != Some(0) {

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use proto::v1alpha1::{Agent, AgentState, Job, Link};
 use units::{OneLine, Rate};
 
-use super::super::{agents, jobs, links, millis, or_dash, overview::Overview, score};
+use super::super::{agents, exporters::age, jobs, links, millis, or_dash, overview::Overview, score};
 
 /// What a cell is sorted by. Nothing comes last, whichever way round.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +92,7 @@ pub(super) fn sheets(now: &Overview) -> [Sheet; 3] {
     [
         Sheet {
             title: "Links",
-            headings: &["LINK", "CAPACITY", "SCORE", "UNSHIFTED", "PEAK", "JOBS"],
+            headings: &["LINK", "CAPACITY", "SCORE", "UNSHIFTED", "PEAK", "OBSERVED", "MORE", "JOBS"],
             worst: (2, false),
             rows: now.links.links.iter().map(|link| of_link(link, now)).collect(),
         },
@@ -139,6 +139,10 @@ fn of_link(link: &Link, now: &Overview) -> Row {
         ))
     };
     let mut details = vec![format!("from {} (tier {}) to {} (tier {})", link.from_node, link.from_tier, link.to_node, link.to_tier)];
+    details.extend(link.observed_age_ms.map(|ms| {
+        let (observed, planned) = (links::observed(link), links::percent(link.mean_demand_ratio));
+        format!("a switch counted {observed} {}, planned {planned}", age(ms))
+    }));
     details.extend(link.jobs.iter().filter_map(of));
     let cells = vec![
         text(&link.id),
@@ -146,6 +150,8 @@ fn of_link(link: &Link, now: &Overview) -> Row {
         number(link.score, score),
         number(link.zero_shift_score, score),
         number(Some(link.peak_demand_ratio), links::percent),
+        (links::observed(link), Key::of(link.observed_ratio)),
+        number(link.observed_excess_ratio, links::more),
         (link.jobs.join(", "), Key::Number(link.jobs.len() as f64)),
     ];
     Row::new(cells, mark, details)
