@@ -17,13 +17,14 @@ use fabric::{
     import::{BuildOptions, NAME_BYTES_MAX, lldp},
     native::write_yaml,
 };
+use futures_util::future::BoxFuture;
 use proto::v1alpha1::{self as pb, Neighbour, Neighbours};
 use state::{Notice, Severity};
+use tokio::sync::watch;
 use units::Rate;
 
 use crate::{
-    api::Api,
-    config::Discovery as Mode,
+    config::{Config, Discovery as Mode},
     controller::{ControllerHandle, FabricView, Stopped, Surroundings},
     quic,
     tls::Subject,
@@ -167,13 +168,13 @@ impl Discovery {
     }
 
     /// Looks, until it is stopped.
-    pub async fn run(self, api: Api, controller: ControllerHandle, around: Surroundings) {
+    pub async fn run(self, config: watch::Receiver<Arc<Config>>, set: SetFabric, controller: ControllerHandle, around: Surroundings) {
         let (mut looked, mut changed) = (None, Instant::now());
         let mut tried = None::<Instant>;
         let mut took = Duration::ZERO;
         loop {
             tokio::time::sleep(LOOK_EVERY.max((SHARE_OF_TIME - 1) * took)).await;
-            let mode = api.config().discovery;
+            let mode = config.borrow().discovery;
             let Ok(view) = controller.fabric().await else { return };
             let (tables, revision) = self.look();
             let is_now = Some((mode, revision, view.as_ref().map(|view| view.version)));
@@ -188,7 +189,7 @@ impl Discovery {
             let Some(grown) = found.grown.as_ref().filter(|_| changed.elapsed() >= SETTLED) else { continue };
             if tried.is_none_or(|at| at.elapsed() >= GROW_EVERY) {
                 tried = Some(Instant::now());
-                grow(&api, &found, grown).await;
+                grow(&set, &found, grown).await;
             }
         }
     }
@@ -331,11 +332,13 @@ fn neighbour(told: &Neighbour) -> lldp::Neighbour {
     }
 }
 
-/// Makes what was seen the fabric, as an administrator would, unless somebody has set another one since it was compared.
-async fn grow(api: &Api, found: &Found, grown: &Arc<str>) {
-    let request = pb::SetFabricRequest { fabric: grown.as_ref().to_owned() };
-    match api.set_fabric(&Subject::discovery(), request, Some(found.fabric_version)).await {
-        Ok(set) => tracing::info!(version = set.fabric_version, cables = found.seen, "the fabric is what agents see"),
+/// Makes a document the fabric, unless it is another version by now; says which version it then is.
+pub(crate) type SetFabric = Box<dyn Fn(String, u64) -> BoxFuture<'static, Result<u64, String>> + Send + Sync>;
+
+/// Makes what was seen the fabric, unless somebody has set another one since it was compared.
+async fn grow(set: &SetFabric, found: &Found, grown: &Arc<str>) {
+    match set(grown.as_ref().to_owned(), found.fabric_version).await {
+        Ok(version) => tracing::info!(version, cables = found.seen, "the fabric is what agents see"),
         Err(error) => tracing::warn!(%error, "the fabric that agents see was not taken"),
     }
 }

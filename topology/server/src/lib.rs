@@ -38,6 +38,7 @@ pub mod scheduler;
 pub mod scrape;
 pub mod sflow;
 pub mod shutdown;
+mod sink;
 mod tally;
 pub mod telemetry;
 pub mod tls;

@@ -39,7 +39,8 @@ use crate::{
     scheduler::Scheduler,
     sflow::Observed,
     shutdown::Shutdown,
-    telemetry::{Sink, TelemetryHandle},
+    sink::Sink,
+    telemetry::TelemetryHandle,
     tls::{self, Admission, Subject, Tls},
     traces::Exporter,
 };
@@ -278,7 +279,7 @@ async fn beside(
     let result = match started {
         Err(failure) => Err(failure),
         Ok(bound) => {
-            let looking = tokio::spawn(discovery.run(api.clone(), controller.handle.clone(), around.clone()));
+            let looking = tokio::spawn(discovery.run(latest.subscribe(), api.fabric_setter(), controller.handle.clone(), around.clone()));
             let learned = tokio::spawn(learning.run(controller.handle.clone(), around.clone()));
             let result = listen(bound, api, seams, settings, &reload.tls, signals.wait(latest, Arc::clone(reload))).await;
             looking.abort();

@@ -8,10 +8,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, LearnedJob, Neighbours, Telemetry};
+use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
-
-use crate::{FabricClock, discovery::Discovery, learning::Learning, quic::TelemetrySink};
 
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;
@@ -176,33 +174,6 @@ impl TelemetryHandle {
 
     fn rings(&self) -> std::sync::MutexGuard<'_, Rings> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Telemetry as sessions deliver it, at fabric time.
-#[derive(Clone, Debug)]
-pub struct Sink {
-    /// Where it goes.
-    pub telemetry: TelemetryHandle,
-    /// What tells samples that are out of time.
-    pub clock: FabricClock,
-    /// Where neighbours go.
-    pub discovery: Discovery,
-    /// Where goes what is learned of jobs.
-    pub learning: Learning,
-}
-
-impl TelemetrySink for Sink {
-    fn take(&self, host: &str, frame: Telemetry) {
-        self.telemetry.port(self.clock.now(), host, &frame);
-    }
-
-    fn neighbours(&self, host: &str, told: Neighbours) {
-        self.discovery.take(host, told);
-    }
-
-    fn learned(&self, host: &str, told: LearnedJob) {
-        self.learning.take(host, told);
     }
 }
 

@@ -56,7 +56,7 @@ fn a_service_serves_what_one_of_schema_1_served() {
     // That service knew slots and no turns.
     for job in &mut expected {
         job["slot"]["turns"] = false.into();
-        (job["hold"], job["hold_ended"]) = ("auto".into(), "".into());
+        (job["hold"], job["hold_ended"], job["learn"]) = ("auto".into(), "".into(), "".into());
         for key in ["predicted_free_ns", "predicted_turns_ns", "declared_period_ns", "measured_up_ns"] {
             job[key] = Value::Null;
         }

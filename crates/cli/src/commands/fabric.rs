@@ -12,8 +12,6 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand, ValueEnum};
 use fabric::{Fabric, native};
 
-pub(crate) use diff::DIFFERENT;
-
 use crate::{commands::live, input::CliError};
 
 #[derive(Debug, Subcommand)]

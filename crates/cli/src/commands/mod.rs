@@ -24,6 +24,8 @@ use crate::input::CliError;
 
 /// Exit code when paper mode meets a loop: there are no shifts, but the input was good.
 const EXIT_LOOP: u8 = 3;
+/// Exit code of a comparison that found differences.
+const EXIT_DIFFERENT: u8 = 4;
 
 /// Keeps training jobs that share a link off each other's beat
 #[derive(Debug, Parser)]

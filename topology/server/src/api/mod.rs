@@ -41,7 +41,7 @@ use crate::{
     FabricClock,
     config::Config,
     controller::{ControllerHandle, Snapshot, slot_message},
-    discovery::Discovery,
+    discovery::{Discovery, SetFabric},
     events::EventLog,
     history::History,
     learning::keep_learned,
@@ -248,6 +248,18 @@ impl Api {
             }
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// How discovery makes a fabric the service's: as an administrator would, unless somebody has set another one since.
+    pub(crate) fn fabric_setter(&self) -> SetFabric {
+        let api = self.clone();
+        Box::new(move |fabric, if_fabric| {
+            let (api, request) = (api.clone(), pb::SetFabricRequest { fabric });
+            Box::pin(async move {
+                let set = api.set_fabric(&Subject::discovery(), request, Some(if_fabric)).await;
+                set.map(|set| set.fabric_version).map_err(|error| error.to_string())
+            })
+        })
     }
 
     /// Replaces the fabric; one of the version `if_fabric`, where that is given, with 0 for none.

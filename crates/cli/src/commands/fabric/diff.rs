@@ -7,12 +7,10 @@ use fabric::diff::{MatchBy, diff};
 
 use crate::{
     cluster::read_fabric,
+    commands::EXIT_DIFFERENT,
     input::CliError,
     output::{Document, Output, print},
 };
-
-/// Exit code of a comparison that found differences.
-pub(crate) const DIFFERENT: u8 = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
@@ -40,5 +38,5 @@ pub(super) fn run(args: &DiffArgs) -> Result<ExitCode, CliError> {
     let document = Document { schema: "antiphase.fabric-diff/v1", answer: &found };
     print(&args.output.render(&document, summary)?)?;
     // A difference is a result and no failure, so it has an exit code of its own for scripts.
-    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DIFFERENT) })
+    Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_DIFFERENT) })
 }

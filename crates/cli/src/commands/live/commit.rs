@@ -183,11 +183,12 @@ mod tests {
             "{id: a, model: {name: gpt3, strategy: hybrid, ranks: 64, gpus_per_host: 8, nics_per_host: 2, batch: 5, micro_batches: 6, \
              tp: 7, cp: 8, pp: 9, dp: 10, ep: 11, nic: 50G, gpu_gflops: 12}, hosts: [h1, h2]}",
             &format!("{{id: b, profile: {profile}, hosts: [h1], hold: never}}"),
+            "{id: c, hosts: [h1, h2], learn: true}",
         ] {
             let doc = JobDoc::parse(text).unwrap();
             let mut said = serde_json::to_value(message(doc.clone()).unwrap()).unwrap();
             // A message has every key; what a document does not say is absent in it.
-            said.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+            said.as_object_mut().unwrap().retain(|_, value| !value.is_null() && *value != false);
             assert_eq!(said, serde_json::to_value(&doc).unwrap());
         }
     }

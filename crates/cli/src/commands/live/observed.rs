@@ -7,7 +7,7 @@ use proto::v1alpha1::{Difference, GetObservedRequest, GetObservedResponse};
 
 use super::connect::{Client, ServerArgs, refused};
 use crate::{
-    commands::fabric::DIFFERENT,
+    commands::EXIT_DIFFERENT,
     input::CliError,
     output::{Output, print},
 };
@@ -47,7 +47,7 @@ pub(crate) fn observed(args: &ObservedArgs) -> Result<ExitCode, CliError> {
         }
     })?;
     // As `fabric diff`: a difference is a result and no failure.
-    Ok(if differs && args.output != Form::Fabric { ExitCode::from(DIFFERENT) } else { ExitCode::SUCCESS })
+    Ok(if differs && args.output != Form::Fabric { ExitCode::from(EXIT_DIFFERENT) } else { ExitCode::SUCCESS })
 }
 
 const NOBODY: &str = "no agent has told what it sees; lldp.mode of the agents switches it on";
