@@ -3,9 +3,12 @@
 use std::fs;
 
 use antiphase_tests::data_dir;
-use serde_json::Value;
 
-use crate::{process::antiphase, refusal::line, scratch::Scratch};
+use crate::{
+    process::{antiphase, number},
+    refusal::line,
+    scratch::Scratch,
+};
 
 const MODELS: [&str; 6] = ["MobileNetV3", "GraphSage", "FSDP", "Transformer-XL", "DLRM", "MoE"];
 const SPREADS: [(u32, u32); 6] = [(2, 2), (4, 2), (4, 4), (8, 2), (8, 4), (8, 8)];
@@ -38,23 +41,9 @@ fn files() -> Vec<(&'static str, String)> {
     ]
 }
 
-fn folder(test: &str, files: &[(&str, String)]) -> Scratch {
-    let scratch = Scratch::new(test);
-    for (name, content) in files {
-        let file = scratch.folder().join(name);
-        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
-        fs::write(file, content).expect("a file");
-    }
-    scratch
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
 #[test]
 fn rules_and_a_learned_policy_stand_side_by_side() {
-    let scratch = folder("deepshare", &files());
+    let scratch = Scratch::with("deepshare", &files());
     let report = scratch.path("report.html");
     let data = scratch.path("");
     let run = antiphase(&["reproduce", "deepshare", "--data", &data, "--quick", "--seeds", "1", "--report", &report, "-o", "json"]);
@@ -98,7 +87,7 @@ fn what_is_missing_or_wrong_in_the_folder_is_said_in_one_line() {
         let mut files = files();
         assert!(files[file].1.contains(from), "{name}");
         files[file].1 = files[file].1.replacen(from, to, 1);
-        let scratch = folder(&format!("deepshare-{name}"), &files);
+        let scratch = Scratch::with(&format!("deepshare-{name}"), &files);
         let run = antiphase(&["reproduce", "deepshare", "--quick", "--data", &scratch.path("")]);
         assert!(run.code == Some(2) && line(&run).contains(said), "{name}: {:?} {}", run.code, run.stderr);
     }

@@ -2,9 +2,11 @@
 
 use std::fs;
 
-use serde_json::Value;
-
-use crate::{process::antiphase, refusal::line, scratch::Scratch};
+use crate::{
+    process::{antiphase, number},
+    refusal::line,
+    scratch::Scratch,
+};
 
 /// Applications: epochs, and batches with which their learning was measured.
 const APPLICATIONS: [(&str, usize, &[u32]); 6] = [
@@ -55,23 +57,9 @@ fn workload(application: &str, jobs: usize) -> String {
     format!("name,time,application,num_replicas,batch_size\n{}", (0..jobs).map(job).collect::<String>())
 }
 
-fn folder(test: &str, files: &[(String, String)]) -> Scratch {
-    let scratch = Scratch::new(test);
-    for (name, content) in files {
-        let file = scratch.folder().join(name);
-        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
-        fs::write(file, content).expect("a file");
-    }
-    scratch
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
-}
-
 #[test]
 fn both_searches_of_pollux_stand_beside_what_was_published() {
-    let scratch = folder("pollux", &files());
+    let scratch = Scratch::with("pollux", &files());
     let (report, data) = (scratch.path("report.html"), scratch.path(""));
     let run = antiphase(&["reproduce", "pollux", "--data", &data, "--quick", "--report", &report, "-o", "json"]);
     // These jobs are not theirs, and far shorter.
@@ -108,13 +96,13 @@ fn what_a_folder_of_pollux_lacks_is_said_in_one_line() {
         ("placements", "traces/ncf/placements.csv", "neither traces/ncf/placements.csv nor sia/profiles/ncf/placements-aws.csv is there"),
     ];
     for (name, file, said) in cases {
-        let scratch = folder(&format!("pollux-{name}"), &without(file));
+        let scratch = Scratch::with(&format!("pollux-{name}"), &without(file));
         let run = antiphase(&["reproduce", "pollux", "--data", &scratch.path("")]);
         assert!(run.code == Some(2) && line(&run).contains(said), "{name}: {:?} {}", run.code, run.stderr);
     }
     let mut unknown = without("workloads/workload-2.csv");
     unknown.push((String::from("workloads/workload-2.csv"), workload("gpt", 1)));
-    let scratch = folder("pollux-unknown", &unknown);
+    let scratch = Scratch::with("pollux-unknown", &unknown);
     let run = antiphase(&["reproduce", "pollux", "--data", &scratch.path("")]);
     assert!(run.code == Some(2) && line(&run).contains("unknown application \"gpt\""), "{:?} {}", run.code, run.stderr);
 }

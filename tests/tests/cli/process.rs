@@ -105,3 +105,8 @@ impl Run {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("antiphase {}: {error}: {}", self.arguments, self.stdout))
     }
 }
+
+/// A number of a JSON document.
+pub(crate) fn number(value: &serde_json::Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}

@@ -17,6 +17,17 @@ impl Scratch {
         Self(folder)
     }
 
+    /// A folder with these files.
+    pub(crate) fn with(test: &str, files: &[(impl AsRef<str>, impl AsRef<[u8]>)]) -> Self {
+        let scratch = Self::new(test);
+        for (name, content) in files {
+            let name = name.as_ref();
+            fs::create_dir_all(scratch.0.join(name).parent().expect("a folder")).expect("a folder");
+            scratch.file(name, content);
+        }
+        scratch
+    }
+
     /// The folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.0

@@ -1,6 +1,9 @@
 //! What switches say of links.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use prometheus::{IntCounterVec, Opts, Registry};
 
@@ -40,12 +43,12 @@ pub(super) fn switches(registry: &Registry, switches: &Observed, observed: &Tabl
     // The links with scores are told whatever they carry, so that both can be drawn on one page.
     let shared = links.links.iter().filter(|link| link.score.is_some()).take(LINKS_MAX).map(|link| link.id.as_str());
     let told: BTreeSet<&str> = observed.fullest().take(LINKS_MAX).chain(shared).collect();
-    let planned = |id: &str| links.links.iter().find(|link| link.id == id).map_or(0.0, |link| link.mean_demand_ratio);
+    let planned: BTreeMap<&str, f64> = links.links.iter().map(|link| (link.id.as_str(), link.mean_demand_ratio)).collect();
     for link in told {
         let Some(seen) = observed.of(link) else { continue };
         let Some(load) = seen.ratio else { continue };
         ratio.with_label_values(&[link]).set(load);
-        excess.with_label_values(&[link]).set(load - planned(link));
+        excess.with_label_values(&[link]).set(load - planned.get(link).unwrap_or(&0.0));
         age.with_label_values(&[link]).set(now.saturating_duration_since(seen.at).as_secs_f64());
     }
     Ok(())

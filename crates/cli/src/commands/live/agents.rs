@@ -5,35 +5,18 @@ use std::process::ExitCode;
 use clap::Args;
 use proto::v1alpha1::{Agent, AgentState, ListAgentsRequest, ListAgentsResponse};
 
-use super::{
-    Watch,
-    connect::{Client, ServerArgs, refused},
-    millis, or_dash,
-};
-use crate::{input::CliError, output::Output, table::Table};
+use super::{Listing, millis, or_dash};
+use crate::{input::CliError, table::Table};
 
 /// Agents, their clocks and their jobs.
 #[derive(Debug, Args)]
 pub(crate) struct AgentsArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    watch: Watch,
-    /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    list: Listing,
 }
 
 pub(crate) fn agents(args: &AgentsArgs) -> Result<ExitCode, CliError> {
-    args.server.with(async |mut client: Client| {
-        args.watch
-            .print(async || {
-                let answer = client.list_agents(ListAgentsRequest::default()).await.map_err(refused)?.into_inner();
-                args.output.render(&answer, || table(&answer))
-            })
-            .await
-    })?;
-    Ok(ExitCode::SUCCESS)
+    args.list.show(async |client| client.list_agents(ListAgentsRequest::default()).await, table)
 }
 
 fn table(answer: &ListAgentsResponse) -> String {

@@ -6,35 +6,18 @@ use clap::Args;
 use proto::v1alpha1::{Exporter, ListExportersRequest, ListExportersResponse};
 use units::OneLine;
 
-use super::{
-    Watch,
-    connect::{Client, ServerArgs, refused},
-    or_dash,
-};
-use crate::{input::CliError, output::Output, table::Table};
+use super::{Listing, or_dash};
+use crate::{input::CliError, table::Table};
 
 /// Switches that export counters of their ports (sFlow).
 #[derive(Debug, Args)]
 pub(crate) struct ExportersArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    watch: Watch,
-    /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    list: Listing,
 }
 
 pub(crate) fn exporters(args: &ExportersArgs) -> Result<ExitCode, CliError> {
-    args.server.with(async |mut client: Client| {
-        args.watch
-            .print(async || {
-                let answer = client.list_exporters(ListExportersRequest::default()).await.map_err(refused)?.into_inner();
-                args.output.render(&answer, || text(&answer))
-            })
-            .await
-    })?;
-    Ok(ExitCode::SUCCESS)
+    args.list.show(async |client| client.list_exporters(ListExportersRequest::default()).await, text)
 }
 
 fn text(answer: &ListExportersResponse) -> String {

@@ -6,35 +6,18 @@ use clap::Args;
 use job::Hold;
 use proto::v1alpha1::{Job, JobState, ListJobsRequest, ListJobsResponse};
 
-use super::{
-    Watch,
-    connect::{Client, ServerArgs, refused},
-    millis, or_dash, signed_millis,
-};
-use crate::{input::CliError, output::Output, table::Table};
+use super::{Listing, millis, or_dash, signed_millis};
+use crate::{input::CliError, table::Table};
 
 /// The committed jobs.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    watch: Watch,
-    /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
+    list: Listing,
 }
 
 pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, CliError> {
-    args.server.with(async |mut client: Client| {
-        args.watch
-            .print(async || {
-                let answer = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
-                args.output.render(&answer, || table(&answer))
-            })
-            .await
-    })?;
-    Ok(ExitCode::SUCCESS)
+    args.list.show(async |client| client.list_jobs(ListJobsRequest::default()).await, table)
 }
 
 pub(super) fn table(answer: &ListJobsResponse) -> String {

@@ -6,43 +6,25 @@ use clap::Args;
 use proto::v1alpha1::{Link, ListLinksRequest, ListLinksResponse};
 use units::Rate;
 
-use super::{
-    Watch,
-    connect::{Client, ServerArgs, refused},
-    exporters::age,
-    or_dash, score,
-};
-use crate::{input::CliError, output::Output, table::Table};
+use super::{Listing, exporters::age, or_dash, score};
+use crate::{input::CliError, table::Table};
 
 /// Links with demand, worst score first.
 #[derive(Debug, Args)]
 pub(crate) struct LinksArgs {
     #[command(flatten)]
-    server: ServerArgs,
+    list: Listing,
     /// Most links listed
     #[arg(long, value_name = "N", default_value_t = 30)]
     limit: u32,
     /// Links whose load a switch counts, the fullest first, with and without demand
     #[arg(long)]
     observed: bool,
-    #[command(flatten)]
-    watch: Watch,
-    /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
 }
 
 pub(crate) fn links(args: &LinksArgs) -> Result<ExitCode, CliError> {
-    args.server.with(async |mut client: Client| {
-        args.watch
-            .print(async || {
-                let request = ListLinksRequest { limit: args.limit, observed: args.observed, ..ListLinksRequest::default() };
-                let answer = client.list_links(request).await.map_err(refused)?.into_inner();
-                args.output.render(&answer, || table(&answer, args.observed))
-            })
-            .await
-    })?;
-    Ok(ExitCode::SUCCESS)
+    let request = ListLinksRequest { limit: args.limit, observed: args.observed, ..ListLinksRequest::default() };
+    args.list.show(async |client| client.list_links(request.clone()).await, |answer| table(answer, args.observed))
 }
 
 pub(super) fn table(answer: &ListLinksResponse, observed: bool) -> String {

@@ -39,11 +39,16 @@ pub(crate) use top::{TopArgs, top};
 pub(crate) use turns::{TurnsArgs, turns};
 pub(crate) use withdraw::{WithdrawArgs, withdraw};
 
-use std::time::Duration;
+use std::{process::ExitCode, time::Duration};
 
+use serde::Serialize;
+use tonic::{Response, Status};
 use units::Nanos;
 
-use crate::{input::CliError, output};
+use crate::{
+    input::CliError,
+    output::{self, Output},
+};
 
 /// How often a watched table is drawn again.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
@@ -70,6 +75,37 @@ impl Watch {
             output::print(&format!("{CLEAR}{text}"))?;
             tokio::time::sleep(WATCH_INTERVAL).await;
         }
+    }
+}
+
+/// Options of a command that shows a list of the service's.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Listing {
+    #[command(flatten)]
+    server: ServerArgs,
+    #[command(flatten)]
+    watch: Watch,
+    /// Form of the answer
+    #[arg(short, long, value_enum, default_value_t)]
+    output: Output,
+}
+
+impl Listing {
+    /// Asks, and shows the answer: `text` in a terminal.
+    fn show<A: Serialize>(
+        &self,
+        ask: impl AsyncFn(&mut Client) -> Result<Response<A>, Status>,
+        text: impl Fn(&A) -> String,
+    ) -> Result<ExitCode, CliError> {
+        self.server.with(async |mut client: Client| {
+            self.watch
+                .print(async || {
+                    let answer = ask(&mut client).await.map_err(refused)?.into_inner();
+                    self.output.render(&answer, || text(&answer))
+                })
+                .await
+        })?;
+        Ok(ExitCode::SUCCESS)
     }
 }
 

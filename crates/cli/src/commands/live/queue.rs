@@ -6,11 +6,8 @@ use clap::Args;
 use jiff::Timestamp;
 use proto::v1alpha1::{ListSubmissionsRequest, ListSubmissionsResponse, Submission, SubmissionState};
 
-use super::{
-    Watch,
-    connect::{Client, ServerArgs, refused},
-};
-use crate::{input::CliError, output::Output, table::Table};
+use super::Listing;
+use crate::{input::CliError, table::Table};
 
 /// Hosts that a row names; the JSON has all.
 const HOSTS_SHOWN: usize = 3;
@@ -19,28 +16,15 @@ const HOSTS_SHOWN: usize = 3;
 #[derive(Debug, Args)]
 pub(crate) struct QueueArgs {
     #[command(flatten)]
-    server: ServerArgs,
-    #[command(flatten)]
-    watch: Watch,
+    list: Listing,
     /// Also jobs that have ended
     #[arg(long)]
     all: bool,
-    /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
 }
 
 pub(crate) fn queue(args: &QueueArgs) -> Result<ExitCode, CliError> {
-    args.server.with(async |mut client: Client| {
-        args.watch
-            .print(async || {
-                let request = ListSubmissionsRequest { live: !args.all, ..ListSubmissionsRequest::default() };
-                let answer = client.list_submissions(request).await.map_err(refused)?.into_inner();
-                args.output.render(&answer, || table(&answer))
-            })
-            .await
-    })?;
-    Ok(ExitCode::SUCCESS)
+    let request = ListSubmissionsRequest { live: !args.all, ..ListSubmissionsRequest::default() };
+    args.list.show(async |client| client.list_submissions(request.clone()).await, table)
 }
 
 fn table(answer: &ListSubmissionsResponse) -> String {

@@ -5,42 +5,25 @@ use std::process::ExitCode;
 use clap::Args;
 use proto::v1alpha1::{ListTurnsRequest, ListTurnsResponse, TurnActivity, TurnGroup, TurnJob, TurnTimes};
 
-use super::{
-    Watch,
-    connect::{Client, ServerArgs, refused},
-    millis, or_dash,
-};
-use crate::{input::CliError, output::Output, table::Table};
+use super::{Listing, millis, or_dash};
+use crate::{input::CliError, table::Table};
 
 /// Jobs that take turns: who has the turn, who waits for whom, what it costs and brings.
 #[derive(Debug, Args)]
 pub(crate) struct TurnsArgs {
+    #[command(flatten)]
+    list: Listing,
     /// Only the groups of these jobs
     #[arg(value_name = "JOB")]
     jobs: Vec<String>,
-    #[command(flatten)]
-    server: ServerArgs,
     /// Most groups listed
     #[arg(long, value_name = "N", default_value_t = 30)]
     limit: u32,
-    #[command(flatten)]
-    watch: Watch,
-    /// Form of the answer
-    #[arg(short, long, value_enum, default_value_t)]
-    output: Output,
 }
 
 pub(crate) fn turns(args: &TurnsArgs) -> Result<ExitCode, CliError> {
-    args.server.with(async |mut client: Client| {
-        args.watch
-            .print(async || {
-                let request = ListTurnsRequest { jobs: args.jobs.clone(), limit: args.limit, ..ListTurnsRequest::default() };
-                let answer = client.list_turns(request).await.map_err(refused)?.into_inner();
-                args.output.render(&answer, || text(&answer))
-            })
-            .await
-    })?;
-    Ok(ExitCode::SUCCESS)
+    let request = ListTurnsRequest { jobs: args.jobs.clone(), limit: args.limit, ..ListTurnsRequest::default() };
+    args.list.show(async |client| client.list_turns(request.clone()).await, text)
 }
 
 fn text(answer: &ListTurnsResponse) -> String {
