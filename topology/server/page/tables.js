@@ -23,16 +23,16 @@ function observed(of) {
 }
 
 export const LINKS = [
-  { title: "Link", width: 17, hint: "From one end to the other; the other direction is a link of its own", value: (l) => l.id, cell: (l) => linkTo(l.id) },
+  { title: "Link", width: 15, hint: "From one end to the other; the other direction is a link of its own", value: (l) => l.id, cell: (l) => linkTo(l.id) },
   { title: "Unshifted", width: 6.5, number: true, phone: false, hint: "The score if nobody were shifted", value: (l) => l.zero_shift_score, cell: (l) => (typeof l.score === "number" ? coloured(l.zero_shift_score ?? 1) : "–") },
   { title: "Score", width: 5.5, number: true, hint: "With the committed shifts; jobs that take turns need none. 1: nobody waits; otherwise 1 less the mean demand over capacity, in capacities", value: (l) => (l.by_turns ? l.zero_shift_score : l.score), cell: score },
   { title: "", width: 7, phone: false, hint: "The score as a bar; the stroke is the score if nobody were shifted", cell: (l) => (typeof l.score === "number" && !l.by_turns ? bar(l.score, l.zero_shift_score ?? 1) : "") },
-  { title: "Jobs", width: 22, hint: "Who sends over it", value: (l) => l.jobs.length, falling: true, cell: (l) => chips(l.jobs) },
+  { title: "Jobs", hint: "Who sends over it", value: (l) => l.jobs.length, falling: true, cell: (l) => chips(l.jobs) },
   { title: "Planned", width: 6, number: true, phone: false, falling: true, hint: "What its jobs send on average as they are planned, of the capacity", value: (l) => l.mean_demand_ratio, cell: (l) => share(l.mean_demand_ratio) },
   { title: "Measured", width: 6.5, number: true, phone: false, falling: true, hint: "What its host sent or received in the last ten seconds, of the capacity; only agents that count bytes tell it", value: (l) => l.measured, cell: (l) => share(l.measured) },
-  { title: "Observed", width: 10, number: true, phone: false, falling: true, hint: "What a switch counted on it (sFlow), of the capacity, and how much more that is than planned", value: (l) => l.observed?.observed_ratio, cell: (l) => observed(l.observed) },
+  { title: "Observed", width: 8.5, number: true, phone: false, falling: true, hint: "What a switch counted on it (sFlow), of the capacity, and how much more that is than planned", value: (l) => l.observed?.observed_ratio, cell: (l) => observed(l.observed) },
   { title: "Peak", width: 5, number: true, phone: false, falling: true, hint: "The jobs' highest demands together, of the capacity", value: (l) => l.peak_demand_ratio, cell: (l) => share(l.peak_demand_ratio) },
-  { title: "Capacity", width: 6.5, number: true, phone: false, falling: true, hint: "What the link carries", value: (l) => l.capacity_mbps, cell: (l) => rate(l.capacity_mbps) },
+  { title: "Capacity", width: 6, number: true, phone: false, falling: true, hint: "What the link carries", value: (l) => l.capacity_mbps, cell: (l) => rate(l.capacity_mbps) },
 ];
 export const linkText = (link) => `${link.id} ${link.jobs.join(" ")}`;
 

@@ -7,7 +7,7 @@ mod support;
 
 use std::{
     fs,
-    net::UdpSocket,
+    net::{SocketAddr, UdpSocket},
     process::Command,
     time::{Duration, Instant},
 };
@@ -73,10 +73,8 @@ fn until(service: &Service, what: &str, found: impl Fn() -> bool) {
 fn what_switches_say_stands_beside_what_is_planned() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    // A free port, as good as any: nobody else looks for one of this number in between.
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = |more: &str| {
-        let text = format!("[sflow]\nlisten = \"127.0.0.1:{port}\"\n[sflow.exporters.leaf1]\naddress = \"127.0.0.1\"\n{more}");
+        let text = format!("[sflow]\nlisten = \"127.0.0.1:0\"\n[sflow.exporters.leaf1]\naddress = \"127.0.0.1\"\n{more}");
         fs::write(at("a.toml"), text).unwrap();
     };
     fs::write(at("fabric.yaml"), FABRIC).unwrap();
@@ -84,6 +82,9 @@ fn what_switches_say_stands_beside_what_is_planned() {
     let mut command = program();
     let mut service =
         Service::with(command.arg("--config").arg(at("a.toml")).arg("--state").arg(at("s.redb")).arg("--fabric").arg(at("fabric.yaml")));
+    // Any free port: the service says which.
+    let listen: SocketAddr = service.ask("GET", "/v1alpha1/exporters", "").1["listen"].as_str().unwrap().parse().unwrap();
+    let port = listen.port();
     assert_eq!(service.commit("a", &["h2", "h3"]).0, 200);
     let links = |query: &str| service.ask("GET", &format!("/v1alpha1/links{query}"), "").1;
     let of = |links: &Value, from: &str, to: &str| {
