@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import textwrap
@@ -57,10 +58,8 @@ PACKAGES = [
         speaks="antiphase",
         files=(
             ("README.md", "usr/share/doc/antiphase"),
-            ("docs/network-engineer.md", "usr/share/doc/antiphase"),
-            ("docs/ml-engineer.md", "usr/share/doc/antiphase"),
-            ("docs/operator.md", "usr/share/doc/antiphase"),
-            ("docs/limits.md", "usr/share/doc/antiphase"),
+            ("CHANGELOG.md", "usr/share/doc/antiphase"),
+            ("docs", "usr/share/doc/antiphase"),
             ("examples", "usr/share/doc/antiphase"),
         ),
         suggests="antiphase-topology, antiphase-agent",
@@ -77,7 +76,6 @@ PACKAGES = [
         files=(
             ("topology/server/antiphase-topology.toml", "etc/antiphase"),
             ("packaging/systemd/antiphase-topology.service", "usr/lib/systemd/system"),
-            ("docs/operating.md", "usr/share/doc/antiphase"),
         ),
         depends=tuple(SYSTEMD),
         recommends="antiphase",
@@ -94,7 +92,6 @@ PACKAGES = [
             ("agent/daemon/antiphase-agent.toml", "etc/antiphase"),
             ("packaging/systemd/antiphase-agent.service", "usr/lib/systemd/system"),
             ("packaging/systemd/run-antiphase.mount", "usr/lib/systemd/system"),
-            ("docs/agent.md", "usr/share/doc/antiphase"),
         ),
         depends=tuple(SYSTEMD),
         recommends="antiphase-gate",
@@ -109,7 +106,7 @@ PACKAGES = [
             ("libantiphase_gate.so", "libantiphase_gate.so"),
             ("libnccl_profiler_antiphase.so", "libnccl-profiler-antiphase.so"),
         ),
-        files=(("agent/gate/include/antiphase_gate.h", "usr/include"), ("docs/schedule-page.md", "usr/share/doc/antiphase")),
+        files=(("agent/gate/include/antiphase_gate.h", "usr/include"),),
         suggests="antiphase-agent",
     ),
 ]
@@ -175,6 +172,23 @@ def spoken(package, build, root):
     for shell, place in COMPLETIONS.items():
         command = [str(build.programs / "antiphase"), "completions", shell, package.speaks]
         write(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout, root / (place % package.speaks))
+
+
+# A link of Markdown: its text, and the path before a place in the page.
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]*)(#[^)\s]*)?\)")
+
+
+def mend_links(folder):
+    """Links of installed pages to what is not installed become text that says where it is."""
+    for page in sorted(folder.rglob("*.md")):
+
+        def mended(link, page=page):
+            text, path = link.group(1), link.group(2)
+            if not path or ":" in path or (page.parent / path).exists():
+                return link.group(0)
+            return "%s (`%s` of the sources)" % (text, os.path.relpath(os.path.normpath(page.parent / path), folder))
+
+        page.write_text(LINK.sub(mended, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def documents(package, build, root):
@@ -244,6 +258,7 @@ def make(package, build, into):
         root.mkdir(mode=0o755)
         needs = binaries(package, build, root)
         place(package, root)
+        mend_links(root / "usr/share/doc" / package.name)
         if package.speaks:
             spoken(package, build, root)
         documents(package, build, root)

@@ -219,7 +219,8 @@ impl Pages {
             if led.page.is_none() {
                 match PageWriter::create(&self.directory, job) {
                     Ok(page) => {
-                        tracing::info!(job, plan_version = led.slot.plan_version, hold = led.slot.hold, "page");
+                        let turns = led.turn.is_some();
+                        tracing::info!(job, plan_version = led.slot.plan_version, turns, hold = led.slot.hold, "page");
                         (led.page, led.error) = (Some(page), None);
                     }
                     Err(error) => {

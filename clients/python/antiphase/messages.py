@@ -132,7 +132,8 @@ class CommitResponse(Message):
     slots: list[Slot] = field(default_factory=list)
     """The slots of the jobs in the components that the commit touched."""
     warnings: list[str] = field(default_factory=list)
-    """What may be a mistake: hosts on which these jobs and others use more GPUs than there are."""
+    """What may be a mistake: hosts on which these jobs and others use more GPUs than there are, and hosts that lead these jobs
+    and have no agent."""
     NESTED: ClassVar[dict[str, str]] = {"slots": "Slot"}
 
 
@@ -644,6 +645,9 @@ class ListJobsResponse(Message):
     outlook: str = ""
     """Where the service only observes: what turns would bring, and how to have them, in one line; else empty."""
     plan_version: int = 0
+    warnings: list[str] = field(default_factory=list)
+    """What nothing else says of these jobs: a line for each host that leads some of them and whose agent is not connected, so
+    that they are neither held nor measured, and for each job that takes turns and is far from what it is planned with."""
     NESTED: ClassVar[dict[str, str]] = {"jobs": "Job"}
 
 

@@ -206,9 +206,17 @@ round_trip=$(microseconds 7491 antiphase_agent_clock_rtt_seconds)
 tell round_trip us "$round_trip"
 if [[ -n $round_trip && $round_trip -le $(cat /mnt/round_trip_max_us) ]]; then
     commit 460
-    for run in 4 5 6; do
+    # The emulator translates what it runs for the first time, and an answer that takes longer than 15 ms is none: the first starts
+    # of all go without one.
+    pair warm 1 460 gated
+    # Three runs in which every start was answered. A busy processor under the emulator makes others, which say nothing of turns.
+    answered=0
+    for ((run = 4; run < 10 && answered < 3; run++)); do
         pair "contended$run" 8 460
         pair "turns$run" 8 460 gated
+        unheard=$(cat "$out/turns$run".[ab].jsonl | grep -c '"gate":"unheard"')
+        tell "unheard$run" starts "$unheard"
+        if ((unheard == 0)); then answered=$((answered + 1)); fi
     done
 fi
 tell ended "$(uptime_s)"

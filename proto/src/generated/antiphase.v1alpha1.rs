@@ -1129,7 +1129,8 @@ pub struct CommitResponse {
     /// When asked for.
     #[prost(string, repeated, tag = "5")]
     pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// What may be a mistake: hosts on which these jobs and others use more GPUs than there are.
+    /// What may be a mistake: hosts on which these jobs and others use more GPUs than there are, and hosts that lead these jobs and
+    /// have no agent.
     #[prost(string, repeated, tag = "6")]
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -1365,6 +1366,10 @@ pub struct ListJobsResponse {
     /// Where the service only observes: what turns would bring, and how to have them, in one line; else empty.
     #[prost(string, tag = "3")]
     pub outlook: ::prost::alloc::string::String,
+    /// What nothing else says of these jobs: a line for each host that leads some of them and whose agent is not connected, so that they
+    /// are neither held nor measured, and for each job that takes turns and is far from what it is planned with.
+    #[prost(string, repeated, tag = "4")]
+    pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]

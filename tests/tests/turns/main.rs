@@ -5,6 +5,7 @@
 mod cabling;
 mod learned;
 mod rig;
+mod two_hosts;
 
 use std::time::Duration;
 

@@ -139,7 +139,7 @@ async function ask() {
     seen.hosts = telemetry.hosts;
     nextHosts = performance.now() + HOSTS_MS;
   }
-  Object.assign(seen, { jobs: jobs.jobs, plan_version: jobs.plan_version, outlook: jobs.outlook, agents: agents.agents, turns: turns.groups, turns_total: turns.total, turns_at: turns.at_ns });
+  Object.assign(seen, { jobs: jobs.jobs, plan_version: jobs.plan_version, outlook: jobs.outlook, warnings: jobs.warnings ?? [], agents: agents.agents, turns: turns.groups, turns_total: turns.total, turns_at: turns.at_ns });
   seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
   if (first) draw();
   // Links change with the plan alone, and are most of what is asked for.

@@ -5,7 +5,7 @@ export const SAME = 1e-9;
 
 // `fabric`: undefined until answered, null where none is set. `links` are those of `links_version`, the worst first.
 export const seen = {
-  links: [], total: 0, links_version: undefined, jobs: [], plan_version: 0, outlook: "", agents: [], series: new Map(), hosts: [], events: [],
+  links: [], total: 0, links_version: undefined, jobs: [], plan_version: 0, outlook: "", warnings: [], agents: [], series: new Map(), hosts: [], events: [],
   fabric: undefined, turns: [], turns_total: 0, turns_at: 0, measured: new Map(), observed: new Map(),
 };
 

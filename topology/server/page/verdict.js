@@ -57,6 +57,16 @@ function turning() {
     : `Predicted: by turns, iterations of ${count(among.length, "job")} are on average ${part}; what they take free is not measured yet. ${freed}`;
 }
 
+// Hosts that lead jobs and have no agent, as the service says it: nothing else on the page would.
+const WARNINGS_SHOWN = 3;
+function unattended() {
+  // That nobody is connected stands above.
+  if (!force().connected) return [];
+  const more = seen.warnings.length - WARNINGS_SHOWN;
+  const lines = seen.warnings.slice(0, WARNINGS_SHOWN).map((line) => html("p", { class: "bad" }, `${line[0].toUpperCase()}${line.slice(1)}.`));
+  return more > 0 ? [...lines, html("p", { class: "bad" }, `And ${more.toLocaleString()} more; `, html("code", {}, `antiphase jobs${here()}`), " has all.")] : lines;
+}
+
 export function drawVitals() {
   const state = (list, name) => list.filter((x) => x.state === name).length;
   const lost = state(seen.agents, "lost"), quarantined = state(seen.agents, "quarantined");
@@ -80,7 +90,7 @@ export function drawVerdict() {
   // Where every link is clear, the one that would be worst with nobody held.
   const worst = bad.length ? bad.reduce((a, b) => (b.score < a.score ? b : a)) : all.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), all[0]);
   const none = nothing();
-  const key = JSON.stringify([worst && [worst.id, worst.score, worst.zero_shift_score, worst.jobs], bad.length, all.length, by_shifts.length, raised, clear, seen.fabric === null, seen.jobs.length, gain(), turning(), seen.outlook, seen.agents.length, force()]);
+  const key = JSON.stringify([worst && [worst.id, worst.score, worst.zero_shift_score, worst.jobs], bad.length, all.length, by_shifts.length, raised, clear, seen.fabric === null, seen.jobs.length, gain(), turning(), seen.outlook, seen.warnings, seen.agents.length, force()]);
   byId("verdict").classList.toggle("nothing", Boolean(none));
   render(byId("verdict"), key, () => {
     const missing = next();
@@ -102,6 +112,7 @@ export function drawVerdict() {
         ? html("p", { class: first }, fine, name, " with a score of ", coloured(worst.zero_shift_score), ", ", who)
         : html("p", { class: first }, none ? "Planned: the worst link is " : "Worst link: ", name, " with a score of ", coloured(worst.score), " (unshifted ", coloured(worst.zero_shift_score), "), ", who),
       html("p", {}, [by_shifts.length ? scores : "", gain(), turning()].filter(Boolean).join(" ")),
+      ...unattended(),
     ];
   });
 }

@@ -85,10 +85,11 @@ pub(crate) fn definitions(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<J
 /// keeps another fabric out.
 ///
 /// # Errors
-/// As [`definitions`].
+/// As [`definitions`]; the line says what to do with the job.
 pub(crate) fn each(fabric: &Fabric, docs: &[Arc<JobDoc>]) -> Result<Vec<JobDefinition>, String> {
     docs.chunks(1).try_fold(Vec::with_capacity(docs.len()), |mut made, doc| {
-        made.append(&mut definitions(fabric, doc)?);
+        let placed = definitions(fabric, doc);
+        made.append(&mut placed.map_err(|line| format!("{line}: job {:?} is committed; release it, or keep its hosts", doc[0].id))?);
         Ok(made)
     })
 }

@@ -411,14 +411,14 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
     }
 }
 
-/// Decides the control, and says so where the configuration does not.
+/// Decides the control, and says so.
 fn decide_control(config: &mut Config, loaded: &Loaded) {
     let last = records::last_control(&loaded.records);
     let said = config.control.is_some();
     let control = config.decide_control(last);
     let word = control.word();
     match last {
-        _ if said => {}
+        _ if said => tracing::info!("control = {word}, as the configuration says"),
         None => tracing::info!("control = {word}, as a new cluster begins; nobody is held"),
         Some(_) if control == Control::Observe => tracing::info!("control = {word}, as the state file was written last; nobody is held"),
         // Jobs are held, and nobody wrote down that they are to be.

@@ -43,6 +43,7 @@ mod submission;
 mod transaction;
 pub mod turns;
 mod view;
+mod warnings;
 mod watch;
 
 pub use action::{Action, Commitment, Content, Notice, Record, Refusal, Reply, Severity};

@@ -26,6 +26,8 @@ use crate::{
 
 /// Periods for which a report holds: a job of long iterations has few starts to report.
 const REPORT_PERIODS: u64 = 4;
+/// Iterations before a job is judged by them: the first ones of a training job are others.
+const FAR_ITERATIONS_MIN: u64 = 20;
 
 /// What is durable, and what agents say. Reads never see a change that could still be lost.
 #[derive(Debug)]
@@ -341,6 +343,20 @@ impl<'a> JobView<'a> {
     pub fn period_mismatch(&self) -> Option<Nanos> {
         // Of a job that takes turns nothing is learned here: what was learned before is old.
         self.view.watches.get(&self.job.name).filter(|_| !self.job.slot.turns).and_then(|w| w.period.mismatch)
+    }
+
+    /// The iterations by the gate of a job that takes turns, and what they would be by the plan, where the one is more than half as long
+    /// again as the other. What is nearer is measured by the turns, and then planned with; before they have, or where what they see
+    /// varies too much, this says so.
+    #[must_use]
+    pub fn far_from_plan(&self) -> Option<(Nanos, Nanos)> {
+        let measured = self.report().filter(|_| self.job.slot.turns).and_then(|(_, report)| report.iteration)?;
+        let is_begun = self.totals().is_some_and(|totals| totals.iterations < FAR_ITERATIONS_MIN);
+        let solo = self.planned().job.period;
+        let longest = self.times().map_or(solo, |times| times.contended.max(solo));
+        let half_as_long_again = |long: Nanos, short: Nanos| long.0 > short.0.saturating_add(short.0 / 2);
+        let is_far = half_as_long_again(measured, longest) || half_as_long_again(solo, measured);
+        (is_far && !is_begun).then_some((measured, solo))
     }
 
     /// Why the job is not held to a slot any more: its slot did not fit it, in one line with the figures. `None` where that is not so.

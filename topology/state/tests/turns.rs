@@ -16,6 +16,7 @@ use world::{Driver, MS, restored};
 const A: (&str, &str) = ("a", "100 0-40 h1,h5");
 const B: (&str, &str) = ("b", "100 0-40 h2,h6");
 const C: (&str, &str) = ("c", "100 0-40 h9,h13");
+const D: (&str, &str) = ("d", "100 0-40 h10,h14");
 
 fn service(control: Control) -> Driver {
     let mut driver = Driver::new(Service::new(Config { control, ..Config::default() }));
@@ -222,4 +223,53 @@ fn jobs_that_were_let_go_are_free() {
     assert_eq!(report(&mut driver), JobState::Free);
     driver.commit(&[("b", "100 0-35 h2,h6")]);
     assert_eq!(report(&mut driver), JobState::Held, "another group");
+}
+
+#[test]
+fn a_job_by_turns_that_is_far_from_its_plan_is_told() {
+    let mut driver = service(Control::Turns);
+    driver.commit(&[A, B]);
+    driver.hello(1, "h1");
+    driver.hello(2, "h2");
+    let said = |driver: &mut Driver, iterations: u64, iteration: u64| {
+        let plan_version = driver.slot("a").plan_version;
+        let seen =
+            GateReport { job: "a".into(), plan_version, iterations, iteration: Some(Nanos(iteration * MS)), ..GateReport::default() };
+        driver.handle(Event::Report { session: SessionId(1), report: AgentReport { clock: None, gates: vec![seen] } });
+        driver.service.view().warnings(&[])
+    };
+    assert!(said(&mut driver, 19, 400).is_empty(), "the first iterations are others");
+    let told = said(&mut driver, 1, 400);
+    assert_eq!(
+        told,
+        ["job a takes 400.000 ms by its gate, planned with 100.000 ms: is its profile that of another job, or what slows it?"]
+    );
+    // As it comes the plan expects more than 100 ms of it.
+    assert!(said(&mut driver, 1, 150).is_empty() && said(&mut driver, 1, 67).is_empty());
+    assert_eq!(said(&mut driver, 1, 66).len(), 1);
+}
+
+#[test]
+fn a_leader_without_an_agent_is_told() {
+    let mut driver = service(Control::Observe);
+    driver.commit(&[A, B, C, D]);
+    let said =
+        |driver: &Driver, jobs: &[&str]| driver.service.view().warnings(&jobs.iter().map(|job| (*job).to_owned()).collect::<Vec<_>>());
+    assert_eq!(said(&driver, &[]), ["no agent is connected: these jobs are neither held nor measured"]);
+    driver.hello(1, "h1");
+    driver.hello(9, "h9");
+    let b = "host h2: no agent is connected, so the job b, whose leader is there, is neither held nor measured";
+    let d = b.replace("h2", "h10").replace("job b", "job d");
+    assert_eq!(said(&driver, &[]), [d.as_str(), b]);
+    assert_eq!(said(&driver, &["a", "b"]), [b]);
+    assert!(said(&driver, &["a", "c", "moon"]).is_empty());
+    driver.hello(2, "h2");
+    driver.hello(10, "h10");
+    assert!(said(&driver, &[]).is_empty());
+    // An agent that went is none.
+    driver.handle(Event::AgentGone { session: SessionId(2) });
+    assert_eq!(said(&driver, &[]), [b]);
+    // Another one that leads b in the same host is in the same line.
+    driver.commit(&[("e", "100 0-40 h2,h7")]);
+    assert_eq!(said(&driver, &["b", "e"]), [b.replace("job b", "jobs b, e").replace(", is neither", ", are neither")]);
 }

@@ -1,6 +1,6 @@
 """`python -m antiphase_gate` says what a gate of this environment has: nothing is held while a line says that something is missing.
 
-It makes no step, so it can be asked beside a job that runs. `antiphase gate status` also reads the page.
+It makes no step, so it can be asked beside a job that runs. `antiphase gate status` also reads what the page says.
 """
 
 import os
@@ -10,6 +10,8 @@ from . import _OFF, __version__, _library, is_leader, nccl_plugin
 
 # `DIRECTORY` of the library.
 _DIRECTORY = "/run/antiphase"
+# `STEM_MAX` of the library: longest name that is a file's name as it is.
+_STEM_MAX = 200
 
 
 def _findings():
@@ -26,11 +28,17 @@ def _findings():
         yield "ANTIPHASE_GATE", switch + (", which switches the gate off" if off else ""), off
     job = os.environ.get("ANTIPHASE_JOB")
     yield "job", job or "missing: ANTIPHASE_JOB is not set", not job
-    if not is_leader():
+    leader = is_leader()
+    if not leader:
         yield "rank", "not 0: only rank 0 is held, and the others wait for it", False
     directory = os.environ.get("ANTIPHASE_DIR") or _DIRECTORY
     there = os.path.isdir(directory)
     yield "pages", directory if there else "missing: %s is no directory here; mount the agent's" % directory, not there
+    # The file of a longer name ends with a digest of it, which the library knows.
+    if there and job and leader and len(job) <= _STEM_MAX:
+        page = os.path.join(directory, job + ".page")
+        has_page = os.path.exists(page)
+        yield "page", page if has_page else "missing: no %s; is the job committed, and rank 0 on this host?" % page, not has_page
 
 
 def main():

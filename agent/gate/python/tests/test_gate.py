@@ -284,6 +284,17 @@ class WithoutLibrary(unittest.TestCase):
             self.assertEqual((status, last(text)), (0, "no-library"), text)
             self.assertNotIn("Traceback", text)
 
+    def test_what_is_missing_for_a_hold_is_named_and_the_exit_code_says_so(self):
+        code = "import runpy; runpy.run_module('antiphase_gate', run_name='__main__')"
+        self.assertEqual(ended(code, ANTIPHASE_JOB="nobody", ANTIPHASE_DIR="/nonexistent")[0], 1)
+        if AGENT:
+            status, text = ended(code, ANTIPHASE_JOB="held")
+            self.assertEqual(status, 0, text)
+            status, text = ended(code, ANTIPHASE_JOB="nobody")
+            self.assertEqual(status, 1)
+            self.assertIn("missing: no %s/nobody.page; is the job committed" % os.environ["ANTIPHASE_DIR"], text)
+            self.assertEqual(ended(code, ANTIPHASE_JOB="nobody", RANK="1")[0], 0)
+
     def test_a_closed_standard_error_stops_nobody(self):
         code = "import antiphase_gate, os, sys; os.close(2); sys.stderr = None; print(antiphase_gate.step().reason)"
         self.assertEqual(ended(code, "-W", "error", ANTIPHASE_GATE_LIBRARY="/nonexistent/lib.so"), (0, "no-library"))

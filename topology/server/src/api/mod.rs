@@ -208,7 +208,8 @@ impl Api {
         };
         // The documents are read beside the controller, which would otherwise answer nobody for as long.
         let jobs = self.read_change(by.who, read).await?.map_err(ApiError::invalid)?;
-        let about = request.explain.then(|| jobs.iter().map(|job| job.job.name.to_string()).collect());
+        let names: Vec<String> = jobs.iter().map(|job| job.job.name.to_string()).collect();
+        let about = request.explain.then(|| names.iter().cloned().collect());
         // `LEASE_MS_MAX` keeps the product far below 64 bits.
         let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
         let commit = Commit {
@@ -224,7 +225,9 @@ impl Api {
         match self.0.controller.change(Change::Commit(commit)).await?? {
             Reply::Committed(c) => {
                 let slots = c.slots.iter().map(slot_message).collect();
-                let (explanation, warnings) = (self.explained_if(by.who, about).await, c.crowded);
+                let (explanation, mut warnings) = (self.explained_if(by.who, about).await, c.crowded);
+                // The commit is in force: a service that stops now has nothing to add, and no error to tell.
+                warnings.extend(self.0.controller.warnings(names).await.unwrap_or_default());
                 Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score, explanation, warnings })
             }
             other => Err(unexpected(&other)),

@@ -76,7 +76,8 @@ impl Api {
             };
             names.into_iter().map(find).collect::<Result<_, _>>()?
         };
-        Ok(pb::ListJobsResponse { jobs, plan_version: snapshot.plan_version, outlook: snapshot.outlook.clone() })
+        let warnings = self.0.controller.warnings(request.jobs.clone()).await?;
+        Ok(pb::ListJobsResponse { jobs, plan_version: snapshot.plan_version, outlook: snapshot.outlook.clone(), warnings })
     }
 
     /// Links with demand, worst first, or those of them that are named.

@@ -35,6 +35,8 @@ pub(super) enum Command {
     Fabric { reply: oneshot::Sender<Option<FabricView>> },
     /// Show who changed what: so many entries after a number, or the last ones.
     Audit { after: Option<u64>, limit: usize, reply: oneshot::Sender<Vec<Arc<AuditEntry>>> },
+    /// What nothing else says of these jobs, or of all where none is named.
+    Warnings { jobs: Vec<String>, reply: oneshot::Sender<Vec<String>> },
     /// Show the links with demand.
     Links { reply: oneshot::Sender<Arc<LinkTable>> },
     /// What an agent said.
@@ -106,6 +108,16 @@ impl ControllerHandle {
     pub async fn fabric(&self) -> Result<Option<FabricView>, Stopped> {
         let (reply, answer) = oneshot::channel();
         self.send(Command::Fabric { reply }).await?;
+        answer.await.map_err(|_| Stopped)
+    }
+
+    /// What nothing else says of these jobs, or of all where none is named ([`state::View::warnings`]).
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub async fn warnings(&self, jobs: Vec<String>) -> Result<Vec<String>, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Warnings { jobs, reply }).await?;
         answer.await.map_err(|_| Stopped)
     }
 

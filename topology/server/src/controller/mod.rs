@@ -205,6 +205,7 @@ impl Task {
             Command::View { reply } => drop(reply.send(self.snapshot())),
             Command::Fabric { reply } => drop(reply.send(adapter::fabric(self.service.view()))),
             Command::Audit { after, limit, reply } => drop(reply.send(adapter::audit(self.service.view(), after, limit))),
+            Command::Warnings { jobs, reply } => drop(reply.send(self.service.view().warnings(&jobs))),
             Command::Links { reply } => drop(reply.send(self.links())),
             #[cfg(test)]
             Command::Panic => panic!("as a defect would"),

@@ -172,7 +172,8 @@ fn findings(args: &DoctorArgs) -> Result<Vec<Finding>, CliError> {
     let files: Vec<_> = own.chain(configs.certificates()).collect();
     let revoked = configs.revoked();
     let certificates = begin(move || certificates::look(&files, revoked.as_deref()));
-    let us = service::Us { host: configs.agent.as_ref().map(|config| config.host.clone()), job: here.job.clone() };
+    let has_service = configs.agent.as_ref().is_some_and(|config| config.service.address.is_some());
+    let us = service::Us { host: configs.agent.as_ref().map(|config| config.host.clone()), has_service, job: here.job.clone() };
     let server = args.server.clone();
     let service = begin(move || service::look(&server, &us));
     let Here { gate, around, is_node, .. } = here;

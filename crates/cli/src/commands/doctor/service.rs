@@ -25,6 +25,8 @@ const CLOCK_OFF_MAX_S: i64 = 5;
 pub(super) struct Us {
     /// Its name in the fabric.
     pub(super) host: Option<String>,
+    /// Whether its agent's configuration names a service.
+    pub(super) has_service: bool,
     /// The job of this environment.
     pub(super) job: Option<String>,
 }
@@ -183,7 +185,8 @@ fn judge_agents(agents: &[Agent], us: &Us) -> Vec<Finding> {
         found.push(Finding::wrong("agents", says, "upgrade service and agents together"));
     }
     let is_us = |agent: &&Agent| us.host.as_deref() == Some(agent.host.as_str());
-    if let (Some(host), None) = (&us.host, agents.iter().find(is_us)) {
+    // What to do about an agent that names no service is said where the agent is looked at.
+    if let (Some(host), None, true) = (&us.host, agents.iter().find(is_us), us.has_service) {
         found.push(Finding::wrong(
             "agents",
             format!("the service has never heard of an agent on {host}"),
@@ -194,6 +197,9 @@ fn judge_agents(agents: &[Agent], us: &Us) -> Vec<Finding> {
 }
 
 async fn jobs(client: &mut Client, us: &Us, found: &mut Vec<Finding>) -> Result<(), CliError> {
+    let all = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
+    let fix = "start an agent there; in its configuration set host and service.address";
+    found.extend(all.warnings.into_iter().map(|says| Finding::wrong("agents", says, fix)));
     let Some(name) = us.job.clone() else { return Ok(()) };
     match client.list_jobs(ListJobsRequest { jobs: vec![name.clone()], ..ListJobsRequest::default() }).await {
         Err(status) if status.code() == tonic::Code::NotFound => {
@@ -239,7 +245,7 @@ mod tests {
         };
         let ours = env!("CARGO_PKG_VERSION");
         let says = |agents: &[Agent], host: Option<&str>| {
-            let found = judge_agents(agents, &Us { host: host.map(str::to_owned), job: None });
+            let found = judge_agents(agents, &Us { host: host.map(str::to_owned), has_service: true, job: None });
             found.into_iter().map(|one| one.says).collect::<Vec<_>>()
         };
         assert_eq!(says(&[agent("h1", AgentState::Connected, ours)], Some("h1")), ["1 connected"]);
@@ -251,6 +257,8 @@ mod tests {
         {
             assert!(found[at].contains(part), "{found:?}");
         }
+        let us = Us { host: Some("h3".into()), has_service: false, job: None };
+        assert!(!judge_agents(&bad, &us).iter().any(|one| one.says.contains("never heard")), "its own finding says what is missing");
         let many: Vec<Agent> = (0..9).map(|n| agent(&format!("h{n}"), AgentState::Lost, ours)).collect();
         assert_eq!(says(&many, None)[0], "lost: h0, h1, h2, h3, h4 and 4 more");
     }

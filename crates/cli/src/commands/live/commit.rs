@@ -12,6 +12,7 @@ use proto::v1alpha1::{Candidate, CommitRequest, CommitResponse, EvaluateRequest,
 
 use super::{
     connect::{Client, ServerArgs, refused},
+    jobs::place,
     millis, score,
 };
 use crate::{
@@ -168,8 +169,13 @@ pub(super) fn reasons(explanation: &[String]) -> String {
 }
 
 fn row(slot: &Slot) -> [String; 5] {
-    let gate = if slot.hold { "holds" } else { "lets pass" };
-    [slot.job.clone(), millis(slot.period_ns), millis(slot.offset_ns), millis(slot.slack_ns), gate.into()]
+    let gate = match (slot.turns, slot.hold) {
+        (true, _) => "takes turns",
+        (false, true) => "holds",
+        (false, false) => "lets pass",
+    };
+    let [offset, slack] = place(slot);
+    [slot.job.clone(), millis(slot.period_ns), offset, slack, gate.into()]
 }
 
 #[cfg(test)]
@@ -191,5 +197,14 @@ mod tests {
             said.as_object_mut().unwrap().retain(|_, value| !value.is_null() && *value != false);
             assert_eq!(said, serde_json::to_value(&doc).unwrap());
         }
+    }
+
+    #[test]
+    fn who_takes_turns_keeps_to_no_offset() {
+        let slot = Slot { job: "a".into(), period_ns: 105_000_000, offset_ns: 52_500_000, slack_ns: 12_500_000, ..Slot::default() };
+        let said = |slot: Slot| row(&slot)[2..].join(" ");
+        assert_eq!(said(Slot { turns: true, ..slot.clone() }), "- - takes turns");
+        assert_eq!(said(Slot { hold: true, ..slot.clone() }), "52.500 ms 12.500 ms holds");
+        assert_eq!(said(slot), "52.500 ms 12.500 ms lets pass");
     }
 }

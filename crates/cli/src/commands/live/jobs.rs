@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use job::Hold;
-use proto::v1alpha1::{Job, JobState, ListJobsRequest, ListJobsResponse};
+use proto::v1alpha1::{Job, JobState, ListJobsRequest, ListJobsResponse, Slot};
 
 use super::{Listing, millis, or_dash, signed_millis};
 use crate::{input::CliError, table::Table};
@@ -49,6 +49,7 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
         let measured = job.iteration_ns.map_or_else(|| "not measured".into(), |ns| format!("measured {} in the median", millis(ns)));
         Some(format!("job {}: predicted {} as it comes and {} by turns; {measured}", job.id, millis(free), millis(by_turns)))
     });
+    let warnings = answer.warnings.iter().map(|warning| format!("warning: {warning}"));
     let outlook = Some(answer.outlook.clone()).filter(|line| !line.is_empty());
     let ended = answer.jobs.iter().filter(|job| !job.hold_ended.is_empty());
     let ended = ended.map(|job| format!("job {} is not held any more: {}", job.id, job.hold_ended));
@@ -59,6 +60,7 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
         .chain(never)
         .chain(ended)
         .chain(forecast)
+        .chain(warnings)
         .chain(outlook)
         .collect::<Vec<_>>()
         .join("\n")
@@ -66,18 +68,24 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
 
 fn row(job: &Job) -> [String; 10] {
     let slot = job.slot.as_ref();
+    let [offset, slack] = slot.map_or_else(|| ["-".into(), "-".into()], place);
     [
         job.id.clone(),
         state_of(job),
         job.hosts.len().to_string(),
         or_dash(slot, |s| millis(s.period_ns)),
-        or_dash(slot, |s| millis(s.offset_ns)),
-        or_dash(slot, |s| millis(s.slack_ns)),
+        offset,
+        slack,
         or_dash(job.iteration_ns, millis),
         or_dash(job.phase_error_ns, signed_millis),
         or_dash(job.slips, |n| n.to_string()),
         job.shared_links.len().to_string(),
     ]
+}
+
+/// Offset and slack of a slot. A job that takes turns starts when those ahead of it have ended: it keeps to no offset.
+pub(super) fn place(slot: &Slot) -> [String; 2] {
+    if slot.turns { ["-".into(), "-".into()] } else { [millis(slot.offset_ns), millis(slot.slack_ns)] }
 }
 
 /// The state, and whether the job's profile is still to be learned.

@@ -147,6 +147,7 @@ impl Overview {
         };
         wrong.extend(hosts(AgentState::Lost, "lost"));
         wrong.extend(hosts(AgentState::Quarantined, "in quarantine, with clocks worse than a slack"));
+        wrong.extend(self.jobs.warnings.iter().cloned());
         let silent = |one: &&Exporter| one.age_ms.is_none_or(|age| age > SILENT_MS);
         let silent: Vec<&str> = self.exporters.exporters.iter().filter(silent).map(|one| one.node.as_str()).collect();
         if !silent.is_empty() {
@@ -214,7 +215,12 @@ pub(super) mod tests {
         Overview {
             unready: None,
             fabric: Some(GetFabricResponse { hosts: 4, links: 12, fabric_version: 1, ..GetFabricResponse::default() }),
-            jobs: ListJobsResponse { jobs: vec![job("b", None), job("a", Some(130 * MS))], plan_version: 7, outlook: String::new() },
+            jobs: ListJobsResponse {
+                jobs: vec![job("b", None), job("a", Some(130 * MS))],
+                plan_version: 7,
+                outlook: String::new(),
+                warnings: Vec::new(),
+            },
             links: ListLinksResponse {
                 links: vec![link("x->y", Some(0.7)), link("u->v", Some(0.9)), link("q->r", None)],
                 total: 9,
