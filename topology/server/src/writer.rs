@@ -57,11 +57,13 @@ impl StoreHealth {
         hangs.or_else(|| health.failed.clone())
     }
 
-    fn waits(&self, since: Instant) {
+    /// A batch came.
+    pub(crate) fn waits(&self, since: Instant) {
         self.lock().waiting.push_back(since);
     }
 
-    fn done(&self, batches: usize, failed: Option<String>) {
+    /// So many batches, the oldest ones, are written, or failed.
+    pub(crate) fn done(&self, batches: usize, failed: Option<String>) {
         let mut health = self.lock();
         let batches = batches.min(health.waiting.len());
         health.waiting.drain(..batches);
@@ -149,7 +151,7 @@ fn run(
 }
 
 /// Writes batches in one transaction. Without any, a store in doubt is made well again.
-fn write(store: &mut impl Store, revision: Revision, batches: &[(Ticket, Vec<Record>)]) -> Result<Revision, String> {
+pub(crate) fn write(store: &mut impl Store, revision: Revision, batches: &[(Ticket, Vec<Record>)]) -> Result<Revision, String> {
     let mut changes = Vec::new();
     for record in batches.iter().flat_map(|(_, records)| records) {
         // A record that cannot be converted refuses all batches of the transaction before anything is written.

@@ -1,9 +1,6 @@
 //! Clients that commit, release and read the same jobs at once, of a service that is killed again and again: what they saw has an order.
 //!
-//! Each job is a register: a commit writes the hosts on which it stands, a release empties it, a list reads it. A history is right if
-//! every request can be given one moment between its beginning and its answer so that, in the order of these moments, every read sees
-//! what was written last (Herlihy and Wing, "Linearizability", 1990). A request that a kill left without an answer has taken its moment
-//! before the kill, or never.
+//! The checker is `support/order.rs`. A request that a kill left without an answer has taken its moment before the kill, or never.
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
 mod support;
@@ -20,7 +17,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use support::{Service, job, program, request, testbed};
+use support::{
+    Service, job,
+    order::{self, Op, Seen, ends},
+    program, request, testbed,
+};
 
 /// Kills of one run, unless `ANTIPHASE_KILLS` says otherwise.
 const KILLS: u64 = 25;
@@ -32,71 +33,9 @@ const HOSTS: u64 = 24;
 /// Latest kill after the clients began.
 const KILL_WITHIN_MS: u64 = 150;
 
-/// Hosts of a job, or none where it is not committed.
-type Seen = Option<String>;
-
-#[derive(Clone, Debug, PartialEq)]
-enum Op {
-    Writes(Seen),
-    Reads(Seen),
-}
-
-/// One request of one client about one job.
-#[derive(Clone, Debug)]
-struct Entry {
-    op: Op,
-    began: Instant,
-    /// `None`: it was never answered.
-    answered: Option<Instant>,
-}
-
-/// The contents that a register can have after a history that begins with one of these; empty: the history has no order.
-fn ends(begins: &BTreeSet<Seen>, history: &[Entry]) -> BTreeSet<Seen> {
-    let mut events: Vec<(Instant, bool, usize)> = Vec::new();
-    for (at, entry) in history.iter().enumerate() {
-        events.push((entry.began, true, at));
-        events.extend(entry.answered.map(|answered| (answered, false, at)));
-    }
-    events.sort();
-    // What the register may hold now, and which open requests have had their moment.
-    let mut worlds: BTreeSet<(Seen, BTreeSet<usize>)> = begins.iter().map(|seen| (seen.clone(), BTreeSet::new())).collect();
-    let mut open: BTreeSet<usize> = BTreeSet::new();
-    for (_, begins, at) in events {
-        if begins {
-            open.insert(at);
-            continue;
-        }
-        worlds = all_moments(worlds, &open, history).into_iter().filter(|(_, had)| had.contains(&at)).collect();
-        open.remove(&at);
-        worlds = worlds.into_iter().map(|(seen, had)| (seen, had.into_iter().filter(|other| *other != at).collect())).collect();
-    }
-    all_moments(worlds, &open, history).into_iter().map(|(seen, _)| seen).collect()
-}
-
-/// All worlds that come of these by giving open requests their moment, one after another.
-fn all_moments(worlds: BTreeSet<(Seen, BTreeSet<usize>)>, open: &BTreeSet<usize>, history: &[Entry]) -> BTreeSet<(Seen, BTreeSet<usize>)> {
-    let (mut found, mut new) = (worlds.clone(), Vec::from_iter(worlds));
-    while let Some((seen, had)) = new.pop() {
-        for at in open.difference(&had) {
-            let next = match &history[*at].op {
-                Op::Writes(value) => value.clone(),
-                Op::Reads(value) if *value == seen => seen.clone(),
-                Op::Reads(_) => continue,
-            };
-            let world = (next, had.iter().copied().chain([*at]).collect());
-            if found.insert(world.clone()) {
-                new.push(world);
-            }
-        }
-    }
-    found
-}
-
 #[test]
 fn the_checker_knows_what_has_an_order() {
-    let zero = Instant::now();
-    let at = |ms: u64| zero + Duration::from_millis(ms);
-    let entry = |op, began, answered: Option<u64>| Entry { op, began: at(began), answered: answered.map(at) };
+    let entry = |op, began: u64, answered: Option<u64>| order::Entry { op, began, answered };
     let seen = |text: &str| Some(text.to_owned());
     let (empty, writes, reads) = (BTreeSet::from([None]), |v: &str| Op::Writes(seen(v)), |v: &str| Op::Reads(seen(v)));
     // A read that overlaps a write sees the old or the new, and what comes after a read of the new cannot see the old.
@@ -115,6 +54,8 @@ fn the_checker_knows_what_has_an_order() {
     assert!(ends(&BTreeSet::from([None, seen("c")]), &[entry(reads("a"), 0, Some(1))]).is_empty());
 }
 
+/// One request of one client about one job.
+type Entry = order::Entry<Instant>;
 type Histories = Arc<Mutex<BTreeMap<String, Vec<Entry>>>>;
 
 /// Asks until the service is gone.

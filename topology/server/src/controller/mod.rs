@@ -2,6 +2,8 @@
 
 mod adapter;
 mod handle;
+#[cfg(test)]
+mod hanging;
 mod snapshot;
 
 use std::{

@@ -1,6 +1,8 @@
 //! A real service on a free port with a state file of its own, and a small HTTP client.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod order;
+
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
