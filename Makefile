@@ -1,5 +1,5 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test test-rdma packages test-packages fresh skew bench measure lint doc fmt
+.PHONY: help setup demo test test-rdma packages test-packages fresh skew soak bench measure lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -31,6 +31,9 @@ fresh: ## draw new cases for the property tests and the solver's fuzzer; reports
 
 skew: setup ## run the programs of REV beside these, and upgrade in place (without REV: the newest release)
 	@scripts/skew.sh $(REV)
+
+soak: setup ## run service and agents under churn for MINUTES (60): memory, descriptors, waits, what is lost
+	@scripts/soak.sh $(MINUTES)
 
 bench: setup ## measure the solver and the planner
 	@scripts/bench.sh

@@ -5,6 +5,7 @@ import ctypes
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -133,15 +134,24 @@ def service(folder, programs, port, state, config=""):
 
 
 def listens(program, port):
+    """The port of a service, once it answers there; of one that was given port 0, the one that it says."""
+
     def answers():
         if not program.lives():
             raise RuntimeError("the service ended: " + program.said())
+        at = port or said_port(program)
         try:
-            return Client(port, 2).ask("GET", "/healthz").status == 200
+            return at if at and Client(at, 2).ask("GET", "/healthz").status == 200 else None
         except (OSError, http.client.HTTPException):
-            return False
+            return None
 
-    until("an answer of the service", answers)
+    return until("an answer of the service", answers)
+
+
+def said_port(program):
+    with open(program.log, errors="replace") as log:
+        found = re.findall(r"listening on http://[0-9.]+:([0-9]+)$", log.read(), re.MULTILINE)
+    return int(found[-1]) if found else None
 
 
 def agent(folder, programs, host, port, metrics=""):
