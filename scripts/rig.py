@@ -174,7 +174,7 @@ class Job:
     """A job in a process of its own, which steps through the gate of a library and says each start."""
 
     def __init__(self, library, name, pages):
-        self.name, self.starts, self.lock, self.meets = name, [], threading.Lock(), False
+        self.name, self.starts, self.lock = name, [], threading.Lock()
         command = [sys.executable, os.path.abspath(__file__), library, name, pages]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.reader = threading.Thread(target=self._read, daemon=True)

@@ -142,7 +142,8 @@ class Measured:
 
     def cells(self):
         because = ", ".join("%s %d" % reason for reason in self.reasons.most_common(3))
-        return ["%d" % self.count, "%.0f %%" % (100 * self.followed), "%.0f ms" % (1000 * self.longest_s), "%.0f %%" % (100 * self.beside), because or "-"]
+        followed, beside = ("%.0f %%" % (100 * share) for share in (self.followed, self.beside))
+        return ["%d" % self.count, followed, "%.0f ms" % (1000 * self.longest_s), beside, because or "-"]
 
 
 def show(rows):

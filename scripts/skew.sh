@@ -5,7 +5,7 @@
 #     scripts/skew.sh [REV]
 #
 # REV is a commit; without it the newest tag vX.Y.Z. Its programs are built from `git archive` under target/skew (some ten minutes
-# the first time), and this checkout's as in `make test`. NEW names a folder with antiphase-topology, antiphase-agent and
+# the first time), and this checkout's after them. NEW names a folder with antiphase-topology, antiphase-agent and
 # libantiphase_gate.so in place of the latter. PROFILE=release builds both for release.
 set -euo pipefail
 cd "$(dirname "$0")/.."

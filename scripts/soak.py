@@ -306,7 +306,8 @@ def show(soak, samples, starts, lost):
     print("%-20s %10s %10s %10s" % ("", "start", "10 %", "end"))
     for at, name in enumerate(("service", "agent")):
         for of, what in enumerate(("MiB", "descriptors", "threads")):
-            print("%-20s %s" % ("%s, %s" % (name, what), " ".join("%10.1f" % sample[at][of] if of == 0 else "%10d" % sample[at][of] for sample in samples)))
+            cells = ["%10.1f" % sample[at][of] if of == 0 else "%10d" % sample[at][of] for sample in samples]
+            print("%-20s %s" % ("%s, %s" % (name, what), " ".join(cells)))
     print("%-20s %10s %10s %10s %10s" % ("", "requests", "refused", "p50 ms", "p99 ms"))
     for name, tally in soak.tallies.items():
         times = [1000 * tally.percentile(share) for share in (0.5, 0.99)]
