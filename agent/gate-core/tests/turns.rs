@@ -201,7 +201,8 @@ impl World {
                     }
                 }
                 for (job, kind, number) in orders {
-                    let order = Order { kind, writer: 1, number, at_most: Nanos(40 * MS) };
+                    let at_most = Nanos(if kind == OrderKind::GrantAhead { 0 } else { 40 * MS });
+                    let order = Order { kind, writer: 1, number, at_most };
                     self.down.send(now, &mut self.chance, (job, order));
                 }
             }

@@ -3873,7 +3873,8 @@ pub struct TurnOrder {
     #[prost(enumeration = "turn_order::Kind", tag = "4")]
     pub kind: i32,
     /// From now on. Of KIND_HOLD: until those ahead have ended. Of KIND_GRANT: how long the start is expected to
-    /// send, 0 where that is not said.
+    /// send, 0 where that is not said. Of KIND_GRANT_AHEAD: for so long later starts need not ask either, until
+    /// KIND_GRANT_AHEAD without it, KIND_HOLD, KIND_WITHDRAW or the word that an end was heard.
     #[prost(uint64, tag = "5")]
     pub at_most_ns: u64,
     /// Of KIND_HEARD: what has come. The word that a start was heard must not look like the word that its end was.

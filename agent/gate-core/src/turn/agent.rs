@@ -99,6 +99,10 @@ pub struct TurnAgent {
     source: Source,
     /// The last start whose permission was taken back: a grant ahead that comes late gives it none.
     withdrawn: (u64, u64),
+    /// Starts until then need not ask, if they are of that run of the gate.
+    open: (u64, NodeTime),
+    /// The last start of which the service said otherwise: what it said of an earlier one is old.
+    closed: (u64, u64),
     pending: Option<Pending>,
     out: VecDeque<Told>,
     change: Option<PageChange>,
@@ -118,6 +122,8 @@ impl TurnAgent {
             turn: Turn::default(),
             source: Source::Alone,
             withdrawn: (0, 0),
+            open: (0, NodeTime(0)),
+            closed: (0, 0),
             pending: None,
             out: VecDeque::new(),
             change: None,
@@ -244,11 +250,12 @@ impl TurnAgent {
             // The gate will see the permission that is there, and say that it went.
             // It may have looked at the page before that, and waits.
             NoteKind::Ready if permit == Permit::Go => self.change = Some(PageChange::WriteAndWake),
+            NoteKind::Ready if self.is_open(now, note.writer) => self.let_go(Source::Ahead),
             NoteKind::Ready => {
                 self.counts.asked += u64::from(self.connected);
                 self.tell_seen(now);
                 if self.is_alone() {
-                    self.let_go();
+                    self.let_go(Source::Alone);
                 } else {
                     // The gate hears at once that it was heard: how far away the service is, is the agent's to know.
                     let until = now.saturating_add(SERVICE_WITHIN);
@@ -265,11 +272,11 @@ impl TurnAgent {
                 } else {
                     self.tell_seen(now);
                 }
-                self.let_next_go();
+                self.let_next_go(now);
             }
             NoteKind::Ended => {
                 self.tell_seen(now);
-                self.let_next_go();
+                self.let_next_go(now);
             }
         }
     }
@@ -287,6 +294,7 @@ impl TurnAgent {
         let last = self.seen.map(|seen| seen.note).filter(|note| note.writer == order.writer);
         let is_of_last = last.is_some_and(|note| note.number == order.number);
         let waits = is_of_last && last.is_some_and(|note| note.kind == NoteKind::Ready);
+        self.follow_open(now, order);
         match order.kind {
             OrderKind::Heard(kind) if is_of_last => self.answered(order.number, kind),
             OrderKind::Grant if waits => {
@@ -326,7 +334,7 @@ impl TurnAgent {
             self.counts.unanswered += 1;
             // From here on everything is told once, so that whoever comes back can answer.
             self.silent = true;
-            self.let_all_go();
+            self.let_all_go(now);
             return;
         }
         let repeats = pending.repeats + 1;
@@ -343,9 +351,10 @@ impl TurnAgent {
             return;
         }
         (self.connected, self.silent, self.pending) = (connected, false, None);
+        self.open = (0, NodeTime(0));
         self.out.clear();
         if !connected {
-            self.let_all_go();
+            self.let_all_go(now);
             return;
         }
         // The new service knows of no permission, so the next start has to ask.
@@ -442,31 +451,59 @@ impl TurnAgent {
     }
 
     /// Lets the start that waits go, or the next one.
-    fn let_all_go(&mut self) {
+    fn let_all_go(&mut self, now: NodeTime) {
         match self.seen.map(|seen| seen.note.kind) {
-            Some(NoteKind::Ready) => self.let_go(),
-            Some(NoteKind::Started | NoteKind::Ended) => self.let_next_go(),
+            Some(NoteKind::Ready) => self.let_go(if self.is_alone() { Source::Alone } else { Source::Ahead }),
+            Some(NoteKind::Started | NoteKind::Ended) => self.let_next_go(now),
             None => {}
         }
     }
 
-    fn let_go(&mut self) {
+    fn let_go(&mut self, source: Source) {
         if let Some(Note { writer, number, .. }) = self.seen.map(|seen| seen.note)
             && self.turn.permit_for(writer, number) != Permit::Go
         {
-            self.permit(writer, number, Permit::Go, Source::Alone);
+            self.permit(writer, number, Permit::Go, source);
         }
     }
 
-    fn let_next_go(&mut self) {
+    fn let_next_go(&mut self, now: NodeTime) {
         if let Some(Note { writer, number, .. }) = self.seen.map(|seen| seen.note)
-            && self.is_alone()
+            && (self.is_alone() || self.is_open(now, writer))
         {
             // A permission that the service gave ahead is as good.
             let next = number.saturating_add(1);
             if self.turn.permit_for(writer, next) != Permit::Go {
-                self.permit(writer, next, Permit::Go, Source::Alone);
+                let source = if self.is_alone() { Source::Alone } else { Source::Ahead };
+                self.permit(writer, next, Permit::Go, source);
             }
+        }
+    }
+
+    fn is_open(&self, now: NodeTime, writer: u64) -> bool {
+        self.open.0 == writer && now < self.open.1
+    }
+
+    /// Whether starts need not ask for a while, by what the service said last of the latest start.
+    fn follow_open(&mut self, now: NodeTime, order: Order) {
+        let place = (order.writer, order.number);
+        let is_old = self.closed.0 == order.writer && order.number <= self.closed.1;
+        match order.kind {
+            OrderKind::GrantAhead if order.at_most.0 > 0 => {
+                let is_ours = self.seen.is_some_and(|seen| seen.note.writer == order.writer);
+                if is_ours && !is_old {
+                    self.open = (order.writer, now.saturating_add(order.at_most));
+                    self.let_all_go(now);
+                }
+            }
+            OrderKind::GrantAhead | OrderKind::Withdraw | OrderKind::Hold | OrderKind::Heard(ToldKind::Ended) if !is_old => {
+                self.closed = place;
+                // What was permitted by itself goes with it; a permission of this order comes after this.
+                if core::mem::replace(&mut self.open, (0, NodeTime(0))).1 > now {
+                    self.take_back(Source::Ahead);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -493,7 +530,9 @@ mod tests {
     }
 
     fn order(kind: OrderKind, number: u64) -> Order {
-        Order { kind, writer: 7, number, at_most: Nanos::from_millis(80) }
+        // A permission ahead of one start and no more.
+        let at_most = if kind == OrderKind::GrantAhead { Nanos(0) } else { Nanos::from_millis(80) };
+        Order { kind, writer: 7, number, at_most }
     }
 
     fn told(agent: &mut TurnAgent) -> Vec<(ToldKind, u64)> {
@@ -703,6 +742,60 @@ mod tests {
         agent.handle_order(at(121), order(OrderKind::Withdraw, 4));
         assert_eq!(told(&mut agent), [(ToldKind::Started, 4), (ToldKind::Started, 4)]);
         assert_eq!(agent.counts().ahead, 1);
+    }
+
+    /// The service is 40 ms away and lets the job's group run free.
+    fn open() -> TurnAgent {
+        let mut agent = asked();
+        agent.handle_note(at(125), note(125, NoteKind::Started, 3));
+        agent.handle_order(at(140), Order { at_most: Nanos::from_millis(1_000), ..order(OrderKind::GrantAhead, 4) });
+        told(&mut agent);
+        assert_eq!(agent.turn().permit_for(7, 4), Permit::Go);
+        agent
+    }
+
+    #[test]
+    fn starts_that_nobody_holds_need_not_ask_until_the_service_says_otherwise() {
+        let mut agent = open();
+        for (number, ms) in [(4, 200), (5, 300), (6, 400)] {
+            assert_eq!(agent.turn().permit_for(7, number), Permit::Go);
+            agent.handle_note(at(ms), note(ms, NoteKind::Started, number));
+            agent.handle_note(at(ms + 50), note(ms + 50, NoteKind::Ended, number));
+            assert_eq!(told(&mut agent), [(ToldKind::Started, number), (ToldKind::Ended, number)]);
+        }
+        // The answer to an end before the last says the same.
+        agent.handle_order(at(460), Order { at_most: Nanos::from_millis(1_000), ..order(OrderKind::GrantAhead, 6) });
+        assert_eq!(agent.turn().permit_for(7, 7), Permit::Go);
+        // A gate that looked at its page too early is woken.
+        agent.poll_page();
+        agent.handle_note(at(470), note(470, NoteKind::Ready, 7));
+        assert_eq!((agent.poll_page(), told(&mut agent)), (Some(PageChange::WriteAndWake), vec![]));
+        agent.handle_note(at(471), note(470, NoteKind::Started, 7));
+        let closing = [order(OrderKind::Withdraw, 8), order(OrderKind::Heard(ToldKind::Ended), 7), order(OrderKind::GrantAhead, 7)];
+        for order in closing {
+            let mut agent = agent.clone();
+            agent.handle_order(at(480), order);
+            assert_eq!(agent.turn().permit_for(7, 8), Permit::None, "{order:?}");
+            let late = Order { kind: OrderKind::GrantAhead, at_most: Nanos::from_millis(1_000), ..order };
+            agent.handle_order(at(481), late);
+            assert_eq!(agent.turn().permit_for(7, 8), Permit::None, "it overtook {order:?}");
+        }
+        // Nobody says anything any more.
+        agent.handle_note(at(1_600), note(1_600, NoteKind::Ended, 7));
+        agent.handle_note(at(1_700), note(1_700, NoteKind::Started, 8));
+        assert_eq!(agent.turn().permit_for(7, 9), Permit::None);
+    }
+
+    #[test]
+    fn another_session_and_another_run_of_the_gate_ask() {
+        let mut agent = open();
+        agent.set_connected(at(200), false);
+        agent.set_connected(at(201), true);
+        agent.handle_note(at(210), note(210, NoteKind::Started, 4));
+        assert_eq!(agent.turn().permit_for(7, 5), Permit::None);
+        let mut agent = open();
+        agent.handle_note(at(210), Note { writer: 8, ..note(210, NoteKind::Ready, 1) });
+        assert_eq!(told(&mut agent), [(ToldKind::Ready, 1)]);
     }
 
     #[test]

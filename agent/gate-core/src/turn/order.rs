@@ -58,5 +58,6 @@ pub struct Order {
     /// Which start of that run.
     pub number: u64,
     /// Of [`OrderKind::Hold`]: until those ahead have ended, from now on. Of [`OrderKind::Grant`]: how long the start is expected to send.
+    /// Of [`OrderKind::GrantAhead`]: for so long the later starts need not ask either; zero: they have to.
     pub at_most: Nanos,
 }

@@ -47,6 +47,8 @@ pub struct Config {
     pub lifetimes: Vec<Lifetime>,
     /// Jobs that do not tell the truth about their turns; each at most once.
     pub liars: Vec<Liar>,
+    /// Jobs that do not repeat themselves, in any order.
+    pub changes: Vec<WorkChange>,
     /// Copy cycles that repeat themselves instead of simulating them again. The report is the same but for
     /// [`crate::testbed::Report::copied_cycles`]. Nothing is copied with jitter, a service, turns or lifetimes, nor before the last fault.
     pub skip: bool,
@@ -67,6 +69,7 @@ impl Default for Config {
             faults: Vec::new(),
             lifetimes: Vec::new(),
             liars: Vec::new(),
+            changes: Vec::new(),
             skip: true,
         }
     }
@@ -154,6 +157,20 @@ pub struct Liar {
     pub mute_permille: u32,
     /// It tells the end in the middle of what it sends.
     pub early_permille: u32,
+}
+
+/// From one iteration on, a job computes and sends so much of what its workload says: sequences that grow, evaluation, accumulated
+/// gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkChange {
+    /// The job, by its index in the case.
+    pub job: u32,
+    /// The first iteration that is other, counted from 0.
+    pub iteration: u64,
+    /// Lengths of its compute steps in thousandths of the workload's.
+    pub compute_permille: u32,
+    /// What its other steps send, likewise; of none it sends for a nanosecond.
+    pub send_permille: u32,
 }
 
 /// Who is not named as a liar.
@@ -332,6 +349,9 @@ impl Config {
         }
         if self.jitter_permille > SIGMA_PERMILLE_MAX {
             return refuse("jitter in thousandths", u64::from(self.jitter_permille), "more than 500");
+        }
+        if let Some(unknown) = self.changes.iter().find(|change| change.job as usize >= jobs) {
+            return refuse("change of work: job", u64::from(unknown.job), "unknown");
         }
         let ecn = &self.ecn;
         let mut known = vec![false; jobs];

@@ -29,7 +29,9 @@ mod turns;
 mod workload;
 
 pub use compare::{Comparison, JobRow, LinkRow, compare};
-pub use config::{AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, Liar, Lifetime, ServiceControl, Transport, TurnsControl, Way};
+pub use config::{
+    AgentClock, Case, Config, Control, Fault, ITERATIONS_MAX, Liar, Lifetime, ServiceControl, Transport, TurnsControl, Way, WorkChange,
+};
 pub use control_plane::{RECONNECT, ServiceReport};
 pub use direct::direct_slots;
 pub use drift::Drift;

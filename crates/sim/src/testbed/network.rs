@@ -37,6 +37,10 @@ struct Progress {
     total: u128,
     /// The weight's step.
     step: u128,
+    /// In all steps that ended since the run began.
+    carried: u128,
+    /// How much of its workload the job sends, in thousandths.
+    permille: u32,
 }
 
 /// A job's transfer under way.
@@ -68,7 +72,7 @@ impl<'a> Network<'a> {
         let capacities = layout.overloadable.capacities();
         let jobs = layout.jobs.len();
         let total = |job: &Vec<Span>| job.iter().map(|span| work(layout, span)).sum();
-        let progress = layout.jobs.iter().map(|job| Progress { total: total(job), ..Progress::default() }).collect();
+        let progress = layout.jobs.iter().map(|job| Progress { total: total(job), permille: 1_000, ..Progress::default() }).collect();
         let sharing = match transport {
             Transport::Fair => Shares::Fair(Box::new(Sharing::new(&layout.overloadable, jobs))),
             Transport::Mltcp => Shares::Weighted(WeightedSharing::new(&layout.overloadable, jobs)),
@@ -107,11 +111,11 @@ impl<'a> Network<'a> {
             Shares::Weighted(sharing) => sharing.enter(job as usize, &span.demands),
         }
         // A length of 64 bits and 30 bits after the point fit 128 bits, so transfers need no rounding here.
-        let left = u128::from(span.length.0) << SPEED_BITS_MAX;
+        let left = (u128::from(span.length.0) << SPEED_BITS_MAX) * u128::from(self.progress[job as usize].permille) / 1_000;
         let sending = Sending { step, left, since: now, speed: self.layout.overloadable.one() };
         self.sending[job as usize] = Some(sending);
         let before = &self.layout.jobs[job as usize][..step as usize];
-        let done = before.iter().map(|span| work(self.layout, span)).sum();
+        let done = before.iter().map(|span| self.work(job, span)).sum();
         self.progress[job as usize].done = done;
         self.weigh(job);
         now.saturating_add(self.next(job, &sending))
@@ -136,23 +140,32 @@ impl<'a> Network<'a> {
     /// The work of a job's iteration that is done, at the beginning of `sending`.
     fn done(&self, job: u32, sending: &Sending) -> u128 {
         let span = self.span(job, sending.step);
-        self.progress[job as usize].done
-            + work(self.layout, span).saturating_sub((sending.left >> SPEED_BITS_MAX) * rate(self.layout, span))
+        self.progress[job as usize].done + self.work(job, span).saturating_sub((sending.left >> SPEED_BITS_MAX) * rate(self.layout, span))
     }
 
-    /// What a job in that step of its iteration has sent since the iteration began, in ns at full speed times Mbit/s.
-    pub(crate) fn sent(&self, job: u32, step: u32, now: u64) -> u128 {
-        let before = self.layout.jobs[job as usize][..step as usize].iter().map(|span| work(self.layout, span)).sum::<u128>();
-        let Some(sending) = self.sending[job as usize] else { return before };
-        let sent = u128::from(now - sending.since) * u128::from(sending.speed);
-        let left = sending.left.saturating_sub(sent) >> SPEED_BITS_MAX;
+    /// What a job has sent since the run began, in ns at full speed times Mbit/s.
+    pub(crate) fn carried(&self, job: u32, now: u64) -> u128 {
+        let before = self.progress[job as usize].carried;
+        self.sending[job as usize].map_or(before, |sending| before + self.sent(job, &sending, now))
+    }
+
+    /// What of its step a transfer has sent.
+    fn sent(&self, job: u32, sending: &Sending, now: u64) -> u128 {
+        let left = sending.left.saturating_sub(u128::from(now - sending.since) * u128::from(sending.speed)) >> SPEED_BITS_MAX;
         let span = self.span(job, sending.step);
-        before + work(self.layout, span).saturating_sub(left * rate(self.layout, span))
+        self.work(job, span).saturating_sub(left * rate(self.layout, span))
     }
 
-    /// What a job sends in an iteration, as [`Self::sent`].
-    pub(crate) fn all(&self, job: u32) -> u128 {
-        self.progress[job as usize].total
+    /// What a step of a job sends now, in ns times Mbit/s.
+    fn work(&self, job: u32, span: &Span) -> u128 {
+        work(self.layout, span) * u128::from(self.progress[job as usize].permille) / 1_000
+    }
+
+    /// From the next step on a job sends so much of its workload.
+    pub(crate) fn set_work(&mut self, job: u32, permille: u32) {
+        let total = self.layout.jobs[job as usize].iter().map(|span| work(self.layout, span)).sum::<u128>();
+        let progress = &mut self.progress[job as usize];
+        (progress.permille, progress.total) = (permille, total * u128::from(permille) / 1_000);
     }
 
     /// Gives a job the weight of its progress.
@@ -184,8 +197,10 @@ impl<'a> Network<'a> {
     }
 
     /// Ends a job's transfer.
-    pub(crate) fn leave(&mut self, job: u32) {
-        let Some(sending) = self.sending[job as usize].take() else { return };
+    pub(crate) fn leave(&mut self, job: u32, now: u64) {
+        let Some(sending) = self.sending[job as usize] else { return };
+        self.progress[job as usize].carried += self.sent(job, &sending, now);
+        self.sending[job as usize] = None;
         match &mut self.sharing {
             Shares::Fair(sharing) => sharing.leave(job as usize),
             Shares::Weighted(sharing) => sharing.leave(job as usize),

@@ -4,6 +4,7 @@
 
 mod agreement;
 mod cases;
+mod changing;
 mod elastic;
 mod faults;
 mod held;

@@ -3,7 +3,7 @@
 //! All that turns can cost a job is its waiting. While no job of a group waits for more than [`WAIT_SHARE_MAX`] of its time, there is
 //! nothing to compare. Else the group runs free for a short stretch, the sooner the longer its jobs wait, and what its iterations take then is compared with
 //! what they take held. Turns that do not make iterations shorter, or that make one job slower, end; from time to time the other way is tried
-//! again, each time after four times as long.
+//! again, each time after four times as long, and soon when the jobs are not what was compared.
 
 use alloc::{sync::Arc, vec, vec::Vec};
 
@@ -28,12 +28,18 @@ const PAUSED: u64 = 8;
 const FIRST_APART: u64 = 8;
 /// A stretch counts once more for each such share of its time that a job waited.
 const WAIT_SHARE_HEAVY: f64 = 0.05;
-/// An iteration that takes so many times the shortest one is a pause, as for a checkpoint, and says nothing of turns.
-const PAUSE_TIMES: u64 = 4;
+/// An iteration that takes without its waits so many times what is usual is a pause, as for a checkpoint, and says nothing of turns.
+const PAUSE_TIMES: u64 = 2;
+/// Iterations that say what is usual: few, because jobs change. What is rarer than one in eight of them is not usual.
+const USUAL_OF: usize = 32;
+/// By so much the iterations of a job differ from those that were compared last when it is another job: what was found is old.
+const CHANGED: f64 = 0.1;
 /// The most stretches between two trials. At an iteration a second it is about seven hours.
 const APART_MAX: u64 = 1_024;
 /// How much the next trial is later than the one before.
 const APART_GROWS: u64 = 4;
+/// Each time that turns are let go, free jobs that take longer are tried later, so often at most: then after [`APART_MAX`] stretches.
+const LET_GO_MAX: u32 = 12;
 /// What turns have to gain in the mean over the jobs to begin; less is chance.
 const GAIN_MIN: f64 = 0.002;
 /// What turns have to lose in the mean over the jobs to end. A free stretch begins apart, as turns left the jobs, and they may stay so for all
@@ -49,6 +55,14 @@ pub struct MeanOf {
     pub count: u64,
     /// Their mean; zero of none.
     pub mean: Nanos,
+}
+
+impl MeanOf {
+    /// This, moved by a part of the difference to what was seen since.
+    fn towards(self, now: Self) -> Self {
+        let parts = u128::from(self.mean.0) * 3 + u128::from(now.mean.0);
+        if self.count == 0 { now } else { Self { count: now.count, mean: Nanos(u64::try_from(parts / 4).unwrap_or(u64::MAX)) } }
+    }
 }
 
 /// What is seen of one job in one stretch.
@@ -96,6 +110,26 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
+/// What a job's iterations took without their waits, the last ones in the order in which they came: each place is used again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usual {
+    last: [u64; USUAL_OF],
+    count: usize,
+}
+
+impl Usual {
+    /// What of an iteration that took so long was not a pause.
+    fn of(&mut self, took: u64) -> u64 {
+        self.last[self.count % USUAL_OF] = took;
+        self.count += 1;
+        let mut sorted = self.last;
+        let known = &mut sorted[..self.count.min(USUAL_OF)];
+        let rank = known.len() - 1 - known.len() / 8;
+        let usual = *known.select_nth_unstable(rank).1;
+        if took / PAUSE_TIMES > usual { usual } else { took }
+    }
+}
+
 /// Compares one group.
 #[derive(Clone, Debug)]
 pub(super) struct Judge {
@@ -104,16 +138,21 @@ pub(super) struct Judge {
     /// What was decided last.
     decided: bool,
     now: Vec<Seen>,
-    /// The shortest iteration of each job.
-    least: Vec<u64>,
+    usual: Vec<Usual>,
     /// The last whole stretch of each kind.
     held: Vec<MeanOf>,
     free: Vec<MeanOf>,
+    /// Those held that were compared last.
+    compared: Vec<MeanOf>,
     /// The last iterations of each job, held and free.
     recent: Vec<[Recent; 2]>,
     /// Stretches until the next trial, and how many that were.
     left: u64,
     apart: u64,
+    /// Stretches since the last comparison.
+    since: u64,
+    /// How often turns were let go.
+    let_go: u32,
 }
 
 impl Judge {
@@ -123,13 +162,28 @@ impl Judge {
             holds: true,
             decided: true,
             now: vec![Seen::default(); jobs],
-            least: vec![u64::MAX; jobs],
+            usual: vec![Usual::default(); jobs],
             held: none.clone(),
+            compared: none.clone(),
             free: none,
             recent: vec![<[Recent; 2]>::default(); jobs],
             left: FIRST_APART,
             apart: FIRST_APART,
+            since: 0,
+            let_go: 0,
         }
+    }
+
+    /// Takes over what the judge of an earlier group knows of a job that stays. The group is held, as it was planned; but jobs that come and go
+    /// must not put a comparison off for ever, and turns that were let go are compared again soon.
+    pub(super) fn take_over(&mut self, job: u32, from: &Self, was: u32) {
+        let (at, was) = (job as usize, was as usize);
+        if let (Some(usual), Some(old)) = (self.usual.get_mut(at), from.usual.get(was)) {
+            *usual = *old;
+        }
+        let half = from.now.iter().any(|seen| seen.counted() >= STRETCH_ITERATIONS / 2);
+        let left = if from.holds && from.decided { from.left.saturating_sub(u64::from(half)) } else { 0 };
+        self.left = self.left.min(left.max(1));
     }
 
     /// Whether the group is held now; else it runs free, for a stretch or because that is better.
@@ -155,36 +209,46 @@ impl Judge {
 
     /// An iteration of a job took so long, of which it waited that long. What a comparison came to, if one ended.
     pub(super) fn iteration(&mut self, job: u32, took: Nanos, waited: Nanos) -> Option<Verdict> {
-        let least = self.least.get_mut(job as usize)?;
-        *least = (*least).min(took.0.max(1));
-        if took.0 / PAUSE_TIMES > *least {
-            return None;
-        }
+        let own = took.0.saturating_sub(waited.0);
+        let usual = self.usual.get_mut(job as usize)?.of(own);
         let seen = self.now.get_mut(job as usize)?;
         seen.count += 1;
         if seen.count > SETTLING {
-            seen.sum = seen.sum.saturating_add(took.0);
+            // A pause counts as a usual iteration. Its wait counts as it was: where only one iteration of several sends, it may be
+            // the longest by far, and all the others wait for nobody.
+            seen.sum = seen.sum.saturating_add(usual).saturating_add(waited.0);
             seen.waited = seen.waited.saturating_add(waited.0);
-            if let Some(recent) = self.recent.get_mut(job as usize) {
+            if let Some(recent) = self.recent.get_mut(job as usize).filter(|_| usual == own) {
                 recent[usize::from(!self.holds)].push(took, waited);
             }
         }
         let counts = || self.now.iter().filter(|seen| seen.count > 0).map(Seen::counted);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
         let is_whole = least >= STRETCH_ITERATIONS || most >= PAUSED * STRETCH_ITERATIONS;
-        let is_clear = self.decided && !self.holds && least >= CLEAR_ITERATIONS && {
-            let now: Vec<MeanOf> = self.now.iter().map(Seen::mean).collect();
-            held_over_free(&self.held, &now).0 <= 1.0 / (1.0 + CLEAR)
-        };
-        if !is_whole && !is_clear {
+        if !is_whole && (least < CLEAR_ITERATIONS || !self.is_clear()) {
             return None;
         }
         self.stretch_ends()
     }
 
+    /// Whether a trial is clearly worse than what it is compared with, so that it costs too much to go on.
+    fn is_clear(&self) -> bool {
+        let now = || self.now.iter().map(Seen::mean).collect::<Vec<MeanOf>>();
+        match (self.decided, self.holds) {
+            (true, false) => held_over_free(&self.held, &now()).0 <= 1.0 / (1.0 + CLEAR),
+            (false, true) => held_over_free(&now(), &self.free).1 >= 1.0 + CLEAR,
+            _ => false,
+        }
+    }
+
     fn stretch_ends(&mut self) -> Option<Verdict> {
         let kept = if self.holds { &mut self.held } else { &mut self.free };
-        kept.iter_mut().zip(&self.now).filter(|(_, seen)| seen.counted() > 0).for_each(|(mean, seen)| *mean = seen.mean());
+        // Free jobs of nearly equal periods meet and part over many stretches, so it is their mean over some that counts.
+        let averages = !self.holds && !self.decided;
+        for (mean, seen) in kept.iter_mut().zip(&self.now).filter(|(_, seen)| seen.counted() > 0) {
+            let now = seen.mean();
+            *mean = if averages { mean.towards(now) } else { now };
+        }
         let waits = self.now.iter().map(Seen::waits).fold(0.0, f64::max);
         // What slow jobs have done so far goes into the next stretch; after a change of kind all begin anew.
         self.now.iter_mut().filter(|seen| seen.counted() >= STRETCH_ITERATIONS / 2).for_each(|seen| *seen = Seen::default());
@@ -201,9 +265,18 @@ impl Judge {
         if self.holds != self.decided {
             return self.compare();
         }
-        // Free jobs that turns had kept apart meet after a while. What they take then is known to be worse without another trial.
-        if !self.decided && self.is_better_held() {
-            return self.compare();
+        // Free jobs that turns had kept apart meet after a while, and take longer than they took held. So does a job that has grown
+        // meanwhile, so they are held for a stretch, and compared after it. The second time after a free stretch, then after twice as many
+        // each time: where both take about as long, chance says now this and now that.
+        self.since += 1;
+        let soon = (1_u64 << self.let_go.min(LET_GO_MAX)) / 4;
+        if !self.decided && self.since >= soon && self.is_better_held() {
+            self.holds = true;
+            return None;
+        }
+        // What was found is of other jobs than these, or of an hour in which they met otherwise.
+        if self.decided && (self.has_changed() || !self.is_better_held()) {
+            self.left = self.left.min(FIRST_APART);
         }
         self.left = self.left.saturating_sub(1 + (waits / WAIT_SHARE_HEAVY) as u64);
         // Nothing is lost by holding as it is.
@@ -212,6 +285,12 @@ impl Judge {
             self.holds = !self.decided;
         }
         None
+    }
+
+    /// Whether a job that is held takes another time than when the group was compared last.
+    fn has_changed(&self) -> bool {
+        let both = self.compared.iter().zip(&self.held).filter(|(before, now)| before.count > 0 && now.count > 0);
+        both.into_iter().any(|(before, now)| (now.mean.0 as f64 / (before.mean.0.max(1)) as f64 - 1.0).abs() > CHANGED)
     }
 
     /// Whether turns should go on, or begin.
@@ -228,7 +307,11 @@ impl Judge {
         // Each trial costs a stretch, so each is later than the one before, whatever came of it: answers that change are no reason to
         // ask more often. Jobs that change make another group, and another judge.
         self.apart = (self.apart * APART_GROWS).min(APART_MAX);
-        (self.decided, self.holds, self.left) = (hold, hold, self.apart);
+        // What harmed much is tried again later still.
+        let times = if hold { 1 } else { 1 + ((worst - 1.0) / CLEAR).clamp(0.0, APART_MAX as f64) as u64 };
+        (self.decided, self.holds, self.left, self.since) = (hold, hold, (self.apart * times).min(APART_MAX), 0);
+        self.let_go = self.let_go.saturating_add(u32::from(!hold));
+        self.compared.clone_from(&self.held);
         Some(Verdict { hold, is_new, held_over_free, worst })
     }
 }
@@ -275,8 +358,10 @@ mod tests {
         assert_eq!(verdicts.len(), 1);
         assert!(!verdicts[0].hold && verdicts[0].is_new && (verdicts[0].worst - 1.1).abs() < 1e-9);
         assert!(!judge.holds());
-        // And begin again when that has changed.
-        let (verdicts, _) = run(&mut judge, 90, 100, 10, 40 * (STRETCH_ITERATIONS + SETTLING));
+        // And begin again when that has changed: what harmed by a tenth is tried after three times as long.
+        let (verdicts, _) = run(&mut judge, 90, 100, 10, 95 * (STRETCH_ITERATIONS + SETTLING));
+        assert_eq!(verdicts, []);
+        let (verdicts, _) = run(&mut judge, 90, 100, 10, 5 * (STRETCH_ITERATIONS + SETTLING));
         assert!(verdicts.iter().any(|v| v.hold) && judge.is_worth_it());
     }
 
@@ -289,7 +374,7 @@ mod tests {
         // Nor is that a reason to begin them.
         let mut judge = Judge::new(2);
         run(&mut judge, 1_100, 1_000, 100, 5 * (STRETCH_ITERATIONS + SETTLING));
-        let (verdicts, _) = run(&mut judge, 1_000, 1_000, 12, 40 * (STRETCH_ITERATIONS + SETTLING));
+        let (verdicts, _) = run(&mut judge, 1_000, 1_000, 12, 100 * (STRETCH_ITERATIONS + SETTLING));
         assert!(!verdicts.is_empty() && verdicts.iter().all(|v| !v.hold), "{verdicts:?}");
     }
 
@@ -300,7 +385,8 @@ mod tests {
         let stretch = STRETCH_ITERATIONS + SETTLING;
         let (verdicts, _) = run(&mut judge, 1_015, 1_000, 15, 9 * stretch);
         assert!(verdicts.len() == 1 && !verdicts[0].hold, "{verdicts:?}");
-        let (verdicts, free) = run(&mut judge, 1_015, 1_300, 15, stretch);
+        // They are held for a stretch before that is said: they may have grown instead.
+        let (verdicts, free) = run(&mut judge, 1_015, 1_300, 15, 2 * stretch);
         assert!(verdicts.len() == 1 && verdicts[0].hold && free == stretch, "{verdicts:?}");
         // And are not let go again soon.
         assert_eq!(run(&mut judge, 1_015, 1_000, 15, 15 * stretch), (Vec::new(), 0));
@@ -330,6 +416,110 @@ mod tests {
             })
             .collect();
         assert!(!verdicts.is_empty() && verdicts.iter().all(|v| v.hold), "{verdicts:?}");
+    }
+
+    /// Found by random jobs: a job of one short iteration, or of sequences that grow, was never compared again.
+    #[test]
+    fn one_short_iteration_or_longer_and_longer_ones_are_no_pauses() {
+        for grows in [false, true] {
+            let mut judge = Judge::new(1);
+            judge.iteration(0, Nanos(if grows { 1_000 } else { 1 }), Nanos(0));
+            let verdict = (0..2_000_u64).find_map(|n| {
+                let alone = if grows { 1_000 + n } else { 1_000 };
+                let waits = if judge.holds() { alone / 10 } else { 0 };
+                judge.iteration(0, Nanos(alone + waits), Nanos(waits))
+            });
+            assert!(verdict.is_some_and(|v| !v.hold && v.worst > 1.03), "{verdict:?}");
+        }
+    }
+
+    /// Only each eighth iteration sends, takes six times as long, and waits.
+    #[test]
+    fn waits_of_rare_iterations_count() {
+        let mut judge = Judge::new(1);
+        let verdict = (0..2_000).find_map(|n| {
+            let (alone, waits) = if n % 8 == 7 { (600, if judge.holds() { 200 } else { 0 }) } else { (100, 0) };
+            judge.iteration(0, Nanos(alone + waits), Nanos(waits))
+        });
+        assert!(verdict.is_some_and(|v| !v.hold && v.worst > 1.1), "{verdict:?}");
+    }
+
+    #[test]
+    fn jobs_that_are_not_what_was_compared_are_compared_again_soon() {
+        let stretch = STRETCH_ITERATIONS + SETTLING;
+        // Longer and shorter iterations than those that were compared; turns that paid cost now.
+        for (held, free) in [(230, 200), (69, 60)] {
+            let mut judge = Judge::new(2);
+            // Three comparisons: the next would be after 512 stretches.
+            let (verdicts, _) = run(&mut judge, 105, 120, 5, 200 * stretch);
+            assert_eq!(verdicts.len(), 3);
+            let (verdicts, _) = run(&mut judge, held, free, 3, 12 * stretch);
+            assert!(verdicts.len() == 1 && !verdicts[0].hold, "{held}: {verdicts:?}");
+            // A job that grows is no reason to begin them: it is compared with itself.
+            let (verdicts, _) = run(&mut judge, 2 * held, 2 * free, 3, 3 * stretch);
+            assert!(verdicts.len() == 1 && !verdicts[0].hold, "{held}: {verdicts:?}");
+            assert!(!judge.is_worth_it());
+        }
+    }
+
+    #[test]
+    fn what_harms_much_costs_little_when_it_is_tried_again() {
+        let mut judge = Judge::new(2);
+        let mut held = 0;
+        let mut runs = |judge: &mut Judge, n: u64| {
+            for _ in 0..n {
+                for job in 0..2 {
+                    let waits = if judge.holds() { 200 } else { 0 };
+                    held += u64::from(judge.holds());
+                    judge.iteration(job, Nanos(100 + waits), Nanos(waits));
+                }
+            }
+            core::mem::take(&mut held) / 2
+        };
+        assert!(runs(&mut judge, 100) <= 28);
+        assert!(runs(&mut judge, 50_000) <= 3 * (CLEAR_ITERATIONS + SETTLING));
+    }
+
+    /// Periods that differ by a hundredth: free iterations take longer for some stretches, then shorter, and in the mean 3 % less than held ones.
+    #[test]
+    fn jobs_that_meet_and_part_are_judged_by_many_stretches() {
+        let mut judge = Judge::new(2);
+        run(&mut judge, 1_100, 1_000, 100, 6 * (STRETCH_ITERATIONS + SETTLING));
+        assert!(!judge.holds());
+        let mut held = 0;
+        for n in 0..10_000_u64 {
+            let free = if n % 112 < 56 { 1_070 } else { 970 };
+            held += u64::from(judge.holds());
+            (0..2).for_each(|job| {
+                let (took, waits) = if judge.holds() { (1_050, 80) } else { (free, 0) };
+                judge.iteration(job, Nanos(took), Nanos(waits));
+            });
+        }
+        assert!(held < 500, "{held}");
+    }
+
+    #[test]
+    fn jobs_that_come_and_go_put_no_comparison_off() {
+        let stretch = STRETCH_ITERATIONS + SETTLING;
+        let mut judge = Judge::new(2);
+        let mut after = 0;
+        // Another job comes before each second stretch ends.
+        while judge.holds() && after < 20 {
+            run(&mut judge, 105, 100, 5, 2 * stretch - 5);
+            let mut next = Judge::new(2);
+            (0..2).for_each(|job| next.take_over(job, &judge, job));
+            judge = if judge.holds() { next } else { judge };
+            after += 1;
+        }
+        assert!(after <= 8, "{after}");
+        // Turns that were let go are compared again after one stretch.
+        let (mut next, mut old) = (Judge::new(2), Judge::new(2));
+        run(&mut old, 110, 100, 10, 6 * stretch);
+        assert!(!old.is_worth_it());
+        (0..2).for_each(|job| next.take_over(job, &old, job));
+        assert!(next.holds());
+        let (verdicts, _) = run(&mut next, 110, 100, 10, 3 * stretch);
+        assert!(verdicts.len() == 1 && !verdicts[0].hold, "{verdicts:?}");
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct Order {
     /// What to do.
     pub kind: OrderKind,
     /// Of [`OrderKind::Hold`]: those ahead have so much left at most. Of [`OrderKind::Grant`]: so long the start is expected to
-    /// send. Else zero, as of a grant that is said again.
+    /// send; zero where that is said again. Of [`OrderKind::GrantAhead`]: for so long later starts need not ask either. Else zero.
     pub at_most: Nanos,
     /// Why the start may go, where this is the first order that says so.
     pub granted: Option<Granted>,

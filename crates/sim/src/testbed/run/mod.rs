@@ -60,6 +60,10 @@ struct JobState {
     /// Extra compute time of this iteration, not spent yet.
     extra: u64,
     stragglers: BTreeMap<u64, u64>,
+    /// How much of its workload the job does, in thousandths: what it computes and what it sends.
+    work: (u32, u32),
+    /// When that changes.
+    changes: BTreeMap<u64, (u32, u32)>,
     /// The end of the warm-up does not wait for the job: it has a lifetime, or has ended its own.
     passing: bool,
 }
@@ -110,7 +114,7 @@ impl<'a> Run<'a> {
         let alone = config.lifetimes.is_empty() && matches!(config.control, Control::Free | Control::Direct(_));
         let alone = alone && config.transport == Transport::Fair && !config.faults.iter().any(|f| matches!(f, Fault::JobRestarts { .. }));
         // Random numbers, the service, turns and lifetimes are no part of `Run::state`: a state that comes again proves nothing with them.
-        let repeats = config.skip && config.jitter_permille == 0 && alone;
+        let repeats = config.skip && config.jitter_permille == 0 && alone && config.changes.is_empty();
         let mut run = Self {
             case,
             config,
@@ -431,6 +435,11 @@ impl<'a> Run<'a> {
         let number = state.memory.records.len() as u64;
         self.pivot_started |= job == self.pivot;
         state.extra = state.stragglers.get(&number).copied().unwrap_or(0);
+        if let Some(work) = state.changes.get(&number) {
+            state.work = *work;
+            self.network.set_work(job, work.1);
+        }
+        let state = &mut self.jobs[job as usize];
         // Counting begins with the slowest job's first iteration after its warm-up, so no job is counted while another settles.
         if number == self.config.warm_up && !core::mem::replace(&mut state.passing, true) {
             self.warming -= 1;
@@ -454,7 +463,7 @@ impl<'a> Run<'a> {
         } else {
             let state = &mut self.jobs[job as usize];
             // The first compute step of an iteration spends a straggler's extra time; `take` keeps the later steps from spending it again.
-            let time = state.noise.jitter(span.length).0.saturating_add(core::mem::take(&mut state.extra));
+            let time = permille(state.noise.jitter(span.length).0, state.work.0).saturating_add(core::mem::take(&mut state.extra));
             // Time always moves on.
             now.saturating_add(time.max(1))
         };
@@ -466,7 +475,7 @@ impl<'a> Run<'a> {
         if !self.layout.jobs[job as usize][step as usize].sends {
             return;
         }
-        self.network.leave(job);
+        self.network.leave(job, now);
         let state = &mut self.jobs[job as usize];
         let sent = Interval { start: Nanos(since), end: Nanos(now) };
         state.memory.comms.push(sent);
@@ -517,6 +526,10 @@ impl<'a> Run<'a> {
     }
 }
 
+fn permille(time: u64, of: u32) -> u64 {
+    u64::try_from(u128::from(time) * u128::from(of) / 1_000).unwrap_or(u64::MAX)
+}
+
 impl JobState {
     fn new(config: &Config, job: u32) -> Self {
         let never = Nanos(0);
@@ -540,6 +553,13 @@ impl JobState {
             memory: Memory::default(),
             extra: 0,
             stragglers: BTreeMap::new(),
+            work: (1_000, 1_000),
+            changes: config
+                .changes
+                .iter()
+                .filter(|change| change.job == job)
+                .map(|change| (change.iteration, (change.compute_permille, change.send_permille)))
+                .collect(),
             passing: false,
         }
     }

@@ -93,14 +93,8 @@ impl Run<'_> {
 
     /// Bytes that a job has sent since it began.
     fn carried(&self, job: u32, now: u64) -> u64 {
-        let state = &self.jobs[job as usize];
-        let sent = match state.doing {
-            Doing::Step { step, .. } | Doing::Turn { step, .. } => self.network.sent(job, step, now),
-            _ => 0,
-        };
-        let all = sent + self.network.all(job) * state.memory.records.len() as u128;
         // A megabit a second for a nanosecond is a thousandth of a bit.
-        u64::try_from(all / 8_000).unwrap_or(u64::MAX)
+        u64::try_from(self.network.carried(job, now) / 8_000).unwrap_or(u64::MAX)
     }
 
     /// Gates whose page was written look at it when they are woken.
