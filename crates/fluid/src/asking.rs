@@ -83,6 +83,11 @@ impl Asking {
         }
     }
 
+    /// What the arbiter has looked at ([`Arbiter::work`]).
+    pub(crate) fn work(&self) -> u64 {
+        self.arbiter.work()
+    }
+
     pub(crate) fn tick(&mut self, now: u64) {
         self.arbiter.handle(FabricTime(now), Event::Tick);
     }

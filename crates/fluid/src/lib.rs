@@ -71,6 +71,10 @@ pub const WARM_UP_ITERATIONS: usize = 8;
 /// Most segment ends simulated per job of a component: 24 iterations of 680 phases. This limit bounds the work where one
 /// job's period is thousands of times another's.
 pub const EVENTS_PER_JOB_MAX: usize = 1 << 15;
+/// Most demands that one run looks at, some tenths of a second: what an event costs grows with the jobs on its links, and a commit waits for
+/// the runs of its component. Those of 300 jobs of one phase on one link are whole; of a thousand of a hundred phases the first iterations are
+/// seen, and the rest follows from their pace.
+pub const WORK_MAX: u64 = 1 << 27;
 
 /// A job of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use alloc::{vec, vec::Vec};
 
 use crate::{
-    EVENTS_PER_JOB_MAX,
+    EVENTS_PER_JOB_MAX, WORK_MAX,
     asking::Asking,
     gate::Gate,
     layout::Layout,
@@ -34,6 +34,8 @@ pub(crate) struct Seen {
     /// Per job.
     pub(crate) jobs: Vec<Measured>,
     pub(crate) meter: Meter,
+    /// It ended because of [`WORK_MAX`], before it saw all that it was to see.
+    pub(crate) cut_short: bool,
 }
 
 /// What a job is doing.
@@ -131,9 +133,15 @@ impl<'a> Run<'a> {
         if self.jobs.is_empty() {
             return Seen::default();
         }
-        while !self.steady.is_over(length.bound) && self.events < self.events_max() && !self.instant() {}
+        while !self.steady.is_over(length.bound) && self.events < self.events_max() && self.work() < WORK_MAX && !self.instant() {}
+        let cut_short = self.work() >= WORK_MAX && !self.steady.is_over(length.bound);
         let jobs = self.steady.measure(length.warm_up, self.now, |j| self.rest(j, self.now));
-        Seen { jobs, meter: self.steady.metered_after(length.warm_up, self.meter) }
+        Seen { jobs, meter: self.steady.metered_after(length.warm_up, self.meter), cut_short }
+    }
+
+    /// What the run has cost: events of many jobs on one link look at all of them.
+    fn work(&self) -> u64 {
+        self.sharing.work() + self.turns.as_ref().map_or(0, Asking::work)
     }
 
     fn events_max(&self) -> usize {

@@ -74,6 +74,9 @@ impl Shared {
     }
 }
 
+/// What a job on a link that is filled counts, beside one that is looked at.
+const FILLING_WORK: u64 = 8;
+
 /// The speeds of all jobs that are Up.
 ///
 /// Each link first shares for itself, as if no job were held back elsewhere. Where all links of a job would give it the same,
@@ -111,6 +114,8 @@ pub struct Sharing<'a> {
     /// How many links are crowded, and how many busy.
     crowded: u32,
     busy: u32,
+    /// Demands that were looked at so far.
+    work: u64,
 }
 
 impl<'a> Sharing<'a> {
@@ -136,7 +141,13 @@ impl<'a> Sharing<'a> {
             moved: Vec::new(),
             crowded: 0,
             busy: 0,
+            work: 0,
         }
+    }
+
+    /// How many demands were looked at so far: what the sharing costs.
+    pub(crate) fn work(&self) -> u64 {
+        self.work
     }
 
     /// Job `j` goes Up with these demands ([`Rates::add`]), after it left what it had before. Without demands it is Down.
@@ -184,6 +195,7 @@ impl<'a> Sharing<'a> {
         while let Some(l) = self.changed.pop() {
             let (link, capacity) = (&mut self.links[l as usize], self.rates.capacities()[l as usize]);
             link.changed = false;
+            self.work += link.active.len() as u64;
             let full = link.sum > u128::from(capacity);
             let (crowded, busy) = (full && link.active.len() > 1, !link.active.is_empty());
             // The additions come first, so the counts never fall below zero on the way.
@@ -232,6 +244,7 @@ impl<'a> Sharing<'a> {
     fn look(&mut self, j: usize) {
         let (mut least, mut most, mut hands_on) = (self.rates.one(), 0, false);
         self.parts.clear();
+        self.work += self.uses[j].len() as u64;
         let entries = self.uses[j].start as usize..;
         for (entry, &(l, demand)) in entries.zip(self.rates.used(&self.uses[j])) {
             let link = &self.links[l as usize];
@@ -284,6 +297,8 @@ impl<'a> Sharing<'a> {
             let link = &mut self.links[l as usize];
             // A link on which no job leaves anything over shares for itself again from here on.
             (link.due, link.handed) = (false, link.leaving > 0);
+            // Filling walks over the jobs of its links some times; how often depends on their demands.
+            self.work += FILLING_WORK * link.active.len() as u64;
         }
         for (j, speed) in self.filling.speeds(self.rates) {
             self.speeds[j as usize] = speed;

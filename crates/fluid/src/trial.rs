@@ -46,6 +46,8 @@ pub struct TrialTimes {
     /// Of the time in which anybody sends on a link, the share in which two or more together want more than its capacity; over all
     /// links. This is when switches mark.
     pub overlap: f64,
+    /// A run ended before it saw all of its iterations, because it cost too much ([`crate::WORK_MAX`]).
+    pub cut_short: bool,
 }
 
 impl Trial {
@@ -70,16 +72,17 @@ impl TrialTimes {
     /// The mean over what some runs saw of that many jobs.
     pub(crate) fn mean(jobs: usize, seen: impl Iterator<Item = Seen>) -> Self {
         let mut sums = vec![0u64; jobs];
-        let (mut over, mut busy, mut runs) = (0u128, 0u128, 0);
+        let (mut over, mut busy, mut runs, mut cut_short) = (0u128, 0u128, 0, false);
         for seen in seen {
             runs += 1;
+            cut_short |= seen.cut_short;
             sums.iter_mut().zip(&seen.jobs).for_each(|(sum, m)| *sum = sum.saturating_add(m.mean));
             over += u128::from(seen.meter.over);
             busy += u128::from(seen.meter.busy);
         }
         let runs: u64 = u64::max(runs, 1);
         let overlap = if busy == 0 { 0.0 } else { over as f64 / busy as f64 };
-        Self { times: sums.into_iter().map(|sum| Nanos((sum + runs / 2) / runs)).collect(), overlap }
+        Self { times: sums.into_iter().map(|sum| Nanos((sum + runs / 2) / runs)).collect(), overlap, cut_short }
     }
 }
 

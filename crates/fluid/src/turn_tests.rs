@@ -59,7 +59,7 @@ impl Case {
         let times = |opponents: &[Vec<u32>]| -> (Vec<f64>, f64) {
             let group = turn_group(&jobs, &links, opponents, |_| self.price_permille);
             let trial = Trial { jitter_permille, seed: 1, runs: 8, begin, way: Nanos(0) };
-            let TrialTimes { times, overlap } = predict_turns(&jobs, &links, &group, &vec![self.asks; jobs.len()], trial);
+            let TrialTimes { times, overlap, .. } = predict_turns(&jobs, &links, &group, &vec![self.asks; jobs.len()], trial);
             (times.iter().zip(&jobs).map(|(t, j)| t.0 as f64 / j.iteration.0 as f64).collect(), overlap)
         };
         let (free, turned) = (times(&[]), times(&everybody));
@@ -170,12 +170,12 @@ fn who_takes_no_turns_runs_free() {
     let link = [FluidLink { capacity: Rate(CAPACITY), demands: vec![(0, &phase[..]), (1, &phase[..])] }];
     let trial = Trial { jitter_permille: 0, seed: 1, runs: 1, begin: Begin::Together, way: Nanos(0) };
     // Both at half of the link: 55 + 2 * 45.
-    let expected = TrialTimes { times: vec![Nanos(145 * UNIT); 2], overlap: 1.0 };
+    let expected = TrialTimes { times: vec![Nanos(145 * UNIT); 2], overlap: 1.0, cut_short: false };
     assert_eq!(predict_turns(&[job; 2], &link, &turn_group(&[job; 2], &link, &[], |_| 1_000), &[], trial), expected);
     assert_eq!(predict_turns(&[job; 2], &link, &turns::Group::default(), &[], trial), expected);
     let group = turn_group(&[job; 2], &link, &[vec![1], vec![0]], |_| 1_000);
     let apart = predict_turns(&[job; 2], &link, &group, &[], trial);
-    assert_eq!(apart, TrialTimes { times: vec![Nanos(100 * UNIT); 2], overlap: 0.0 });
+    assert_eq!(apart, TrialTimes { times: vec![Nanos(100 * UNIT); 2], overlap: 0.0, cut_short: false });
     assert_eq!(predict_turns(&[], &[], &turns::Group::default(), &[], trial), TrialTimes::default());
 }
 
@@ -217,7 +217,7 @@ fn a_trial_draws_alike_whatever_keeps_jobs_apart() {
         assert_eq!(slots(&[]), free);
         assert!(free.times[0].0 > 102 * UNIT && free.overlap > 0.1, "{free:?}");
         // Held jobs take their period, and their Up phases, 52 and 53 apart, never meet.
-        assert_eq!(slots(&[true; 2]), TrialTimes { times: vec![Nanos(105 * UNIT); 2], overlap: 0.0 });
+        assert_eq!(slots(&[true; 2]), TrialTimes { times: vec![Nanos(105 * UNIT); 2], overlap: 0.0, cut_short: false });
         let half = slots(&[true, false]);
         assert!(half != free && half.times[0].0 >= 105 * UNIT, "{half:?}");
     }
@@ -272,4 +272,30 @@ fn a_run_that_goes_on_is_a_run_of_that_length() {
     }
     // Looks that all said the same would compare nothing.
     assert!(differ > 120, "{differ}");
+}
+
+/// What an event costs grows with the jobs on its links. Before the bound, the runs of some hundred jobs on one link did not end within ten
+/// seconds, in which the service planned a commit and did nothing else.
+#[test]
+fn a_run_of_very_many_jobs_ends_early_and_says_so() {
+    let of = |count: usize, phases: u64, turns: bool| {
+        let up = |p: u64| Phase { start: Ticks(p * UNIT), end: Ticks(p * UNIT + UNIT / 2), rate: Rate(CAPACITY / 2) };
+        let ups: Vec<Phase> = (0..phases).map(up).collect();
+        let job = |j: u64| FluidJob { iteration: Nanos(100 * UNIT + 7_919 * j), period: Nanos(100 * UNIT + 7_919 * j), shift: Nanos(0) };
+        let jobs: Vec<FluidJob> = (0..count as u64).map(job).collect();
+        let links = [FluidLink { capacity: Rate(CAPACITY), demands: (0..count).map(|j| (j, &ups[..])).collect() }];
+        let n = if turns { count as u32 } else { 0 };
+        let everybody: Vec<Vec<u32>> = (0..n).map(|j| (0..n).filter(|o| *o != j).collect()).collect();
+        let group = turn_group(&jobs, &links, &everybody, |_| 1_000);
+        let trial = Trial { jitter_permille: TWO_PERCENT, seed: 1, runs: 1, begin: Begin::Anywhere, way: Nanos(0) };
+        let seen = predict_turns(&jobs, &links, &group, &vec![Asks::Iteration; count], trial);
+        let slowest = seen.times.iter().zip(&jobs).map(|(time, job)| time.0 as f64 / job.iteration.0 as f64).fold(0.0, f64::max);
+        (seen.cut_short, slowest)
+    };
+    assert!(!of(32, 8, true).0 && !of(300, 1, false).0, "what commits plan all day is seen whole");
+    // The link has a thirtieth, or less, of what they want: from the beginning alone it shows that they are slow, if not how slow.
+    for (count, phases, turns) in [(1_000, 100, false), (400, 8, true), (64, 100, true)] {
+        let (cut_short, slowest) = of(count, phases, turns);
+        assert!(cut_short && slowest > 2.0, "{count} jobs of {phases} phases, turns {turns}: {slowest}");
+    }
 }

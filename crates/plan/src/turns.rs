@@ -115,6 +115,8 @@ pub struct Predicted {
     pub mean: f64,
     /// The share of the time in use in which links are above capacity ([`TrialTimes::overlap`]).
     pub overlap: f64,
+    /// The runs of so many jobs would cost too much, and ended early ([`fluid::WORK_MAX`]): what is told follows from their beginning.
+    pub cut_short: bool,
 }
 
 /// What turns are chosen for.
@@ -255,7 +257,8 @@ fn advise_by(question: &Question<'_>, gives_up: bool) -> Advice {
     let asked = &Asked::new(question);
     let search = Search::new(asked);
     let told = asked.predict(TELL, search.nobody());
-    if !search.can_choose() {
+    // Where not even runs as the jobs come are whole, none by turns would be.
+    if !search.can_choose() || told.cut_short {
         return Advice { chosen: told.clone(), everybody: told.clone(), free: told, quiet: None };
     }
     let mut free = Free::new(asked, &told, gives_up);
@@ -288,7 +291,10 @@ struct Judge<'q> {
 impl Judge<'_> {
     /// The mean of a choice that gains and makes nobody slower than it may be.
     fn mean_that_gains(&self, p: &Predicted) -> Option<f64> {
-        let gains = |p: &Predicted, free: &Predicted, slower: f64| p.mean <= free.mean - GAIN_MIN && slowest(p, free) <= 1.0 + slower;
+        // Nobody waits for others because of a beginning.
+        let gains = |p: &Predicted, free: &Predicted, slower: f64| {
+            !p.cut_short && p.mean <= free.mean - GAIN_MIN && slowest(p, free) <= 1.0 + slower
+        };
         if !gains(p, self.told, SLOWER_MAX) {
             return None;
         }
@@ -298,8 +304,9 @@ impl Judge<'_> {
 
     /// Whether a choice is quieter than what is chosen for time, and hardly slower than nobody kept apart.
     fn quiets(&self, p: &Predicted, chosen: &Predicted) -> bool {
-        let slower =
-            |p: &Predicted, free: &Predicted| p.mean <= free.mean * (1.0 + QUIET_MEAN_MAX) && slowest(p, free) <= 1.0 + QUIET_SLOWER_MAX;
+        let slower = |p: &Predicted, free: &Predicted| {
+            !p.cut_short && p.mean <= free.mean * (1.0 + QUIET_MEAN_MAX) && slowest(p, free) <= 1.0 + QUIET_SLOWER_MAX
+        };
         p.overlap < chosen.overlap * (1.0 - QUIET_LESS) && slower(p, self.told) && slower(&self.again(p), self.free())
     }
 
@@ -328,11 +335,12 @@ pub fn predicted_slots(question: &Question<'_>, held: &[bool], tolerance_permill
     means(question, Taking::default(), seen)
 }
 
-fn means(question: &Question<'_>, taking: Taking, TrialTimes { times, overlap }: TrialTimes) -> Predicted {
+fn means(question: &Question<'_>, taking: Taking, seen: TrialTimes) -> Predicted {
+    let TrialTimes { times, overlap, cut_short } = seen;
     let weight = |j: usize| f64::from(question.gpus.get(j).copied().unwrap_or(1));
     let all: f64 = (0..times.len()).map(weight).sum();
     let sum: f64 = times.iter().zip(question.jobs).enumerate().map(|(j, (t, job))| weight(j) * ratio(*t, job.iteration)).sum();
-    Predicted { taking, times, mean: if all > 0.0 { sum / all } else { 1.0 }, overlap }
+    Predicted { taking, times, mean: if all > 0.0 { sum / all } else { 1.0 }, overlap, cut_short }
 }
 
 /// The longest time of a job beside what it takes with nobody kept apart.
@@ -409,6 +417,15 @@ mod tests {
         // No pair of a loop is enough.
         let three = Case::new(&[(250, 77, 100); 3], &[&[0, 1], &[1, 2], &[0, 2]]).advise();
         assert_eq!(three.chosen.taking.opponents, [[1, 2], [0, 2], [0, 1]]);
+    }
+
+    #[test]
+    fn of_runs_that_cost_too_much_nobody_takes_turns() {
+        let jobs: Vec<(u64, u64, u64)> = (0..1_000).map(|j| (1_000 + j, 500, 20)).collect();
+        let all: Vec<usize> = (0..jobs.len()).collect();
+        let advice = Case::new(&jobs, &[&all[..]; 16]).advise();
+        assert!(advice.free.cut_short && advice.free.mean > 5.0, "{}", advice.free.mean);
+        assert_eq!((advice.brings(), &advice.chosen), (Brings::Nothing, &advice.free));
     }
 
     #[test]

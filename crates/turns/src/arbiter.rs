@@ -119,6 +119,12 @@ impl Arbiter {
         Self { tells: false, ..Self::new(group) }
     }
 
+    /// How much was looked at so far to tell who may go: it grows with the square of the jobs that send at the same time. Models end by it.
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.room.work()
+    }
+
     /// Takes in what happened at `now`. Then call [`Arbiter::poll`] until it has nothing more.
     pub fn handle(&mut self, now: FabricTime, event: Event) {
         // A caller whose clock goes back must not make a lease longer than it is.

@@ -17,9 +17,16 @@ pub(crate) struct Room {
     /// Where each link ends in `left`.
     ends: Vec<usize>,
     times: Vec<u64>,
+    /// Pieces of what is left that were looked at so far.
+    work: u64,
 }
 
 impl Room {
+    /// How much was looked at so far, for models that have no end of it.
+    pub(crate) fn work(&self) -> u64 {
+        self.work
+    }
+
     pub(crate) fn clear(&mut self) {
         self.left.clear();
         self.ends.clear();
@@ -27,14 +34,19 @@ impl Room {
 
     /// Adds the next link of the start; says what `gather` says.
     pub(crate) fn add_link(&mut self, gather: impl FnOnce(&mut Vec<Left>) -> bool) -> bool {
+        let before = self.left.len();
         let known = gather(&mut self.left);
         self.ends.push(self.left.len());
+        self.work += (self.left.len() - before) as u64;
         known
     }
 
     /// Whether a start at `at` is never above the limit of a link; `limits` are those of all links.
-    pub(crate) fn fits(&self, demand: &Demand, at: u64, limits: &[Rate]) -> bool {
-        self.on_links(demand).all(|(link, spans, left)| fits(spans, at, left, limits[link as usize]))
+    pub(crate) fn fits(&mut self, demand: &Demand, at: u64, limits: &[Rate]) -> bool {
+        let mut work = 0;
+        let fits = self.on_links(demand).all(|(link, spans, left)| fits(spans, at, left, limits[link as usize], &mut work));
+        self.work += work;
+        fits
     }
 
     /// When the start may fit after `now`, if nobody tells anything before.
@@ -60,13 +72,14 @@ impl Room {
 
 /// Whether a start at `at` that demands these spans of a link fits over what is left there: at no time of them is the sum above
 /// `limit`. With nobody else on the link everything fits.
-fn fits(spans: &[Span], at: u64, left: &[Left], limit: Rate) -> bool {
+fn fits(spans: &[Span], at: u64, left: &[Left], limit: Rate, work: &mut u64) -> bool {
     left.is_empty()
         || spans.iter().all(|span| {
             let (from, to) = (at.saturating_add(span.from), at.saturating_add(span.to));
             // The sum only grows where somebody begins, so it is enough to look there and at the span's own beginning.
             let beginnings = left.iter().map(|l| l.from).filter(|&t| t > from && t < to);
             core::iter::once(from).chain(beginnings).all(|time| {
+                *work += left.len() as u64;
                 let others = left.iter().filter(|l| l.from <= time && time < l.to).fold(0u64, |sum, l| sum.saturating_add(l.rate));
                 others == 0 || others.saturating_add(span.rate.0) <= limit.0
             })
@@ -105,9 +118,9 @@ mod tests {
         // Sends on link 3 in [1000, 1020) and [1050, 1070).
         demand.left(3, FabricTime(1_000), FabricTime(1_100), FabricTime(1_010), &mut left);
         assert_eq!(left, [Left { from: 1_010, to: 1_020, rate: 10 }, Left { from: 1_050, to: 1_070, rate: 10 }]);
-        let is_free = |at| fits(spans, at, &left, Rate(15));
+        let is_free = |at| fits(spans, at, &left, Rate(15), &mut 0);
         assert_eq!([1_010, 1_019, 1_020, 1_030, 1_031, 1_070].map(is_free), [false, false, true, true, false, true]);
-        assert!(fits(spans, 1_010, &left, Rate(20)), "together they do not exceed the limit");
+        assert!(fits(spans, 1_010, &left, Rate(20), &mut 0), "together they do not exceed the limit");
         let mut times = Vec::new();
         candidates(spans, FabricTime(1_010), &left, &mut times);
         assert!(times.contains(&1_020));

@@ -164,6 +164,6 @@ impl<'a> Free<'a> {
             return None;
         }
         let (seen, free) = (choice.seen(span), self.beside(span));
-        (seen.mean > free.mean * (1.0 + by.mean) || slowest(&seen, free) > 1.0 + by.slower).then_some(seen)
+        (seen.cut_short || seen.mean > free.mean * (1.0 + by.mean) || slowest(&seen, free) > 1.0 + by.slower).then_some(seen)
     }
 }
