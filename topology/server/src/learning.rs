@@ -7,17 +7,21 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use job::{Job, JobDoc};
 use proto::v1alpha1::LearnedJob;
 use serde_json::json;
-use state::{Change, Commit, Notice, Refusal, Reply, Severity, config::MISMATCH_PERMILLE};
-use units::{Nanos, Rate};
+use state::{
+    Change, Commit, Notice, Refusal, Reply, Severity,
+    config::{MISMATCH_PERMILLE, measured_apart},
+};
+use units::{Nanos, OneLine, Rate};
 
 use crate::{
     controller::{ControllerHandle, JobView, Snapshot, Surroundings},
+    quic,
     resolve::{self, one_line},
     tls::Subject,
 };
@@ -49,6 +53,8 @@ struct Shared {
     leaders: BTreeMap<String, String>,
     /// By host and job.
     told: BTreeMap<(String, String), Told>,
+    /// When a job that was planned as learned may be planned anew, and how long it was told to wait.
+    planned: BTreeMap<String, (Instant, Nanos)>,
 }
 
 /// What was told of a job last.
@@ -88,18 +94,29 @@ impl Learning {
     fn follow(&self, leaders: BTreeMap<String, String>) {
         let mut shared = self.shared();
         shared.told.retain(|(host, job), _| leaders.get(job) == Some(host));
+        shared.planned.retain(|job, _| leaders.contains_key(job));
         shared.leaders = leaders;
     }
 
-    /// What was told twice alike and not looked at yet.
-    fn news(&self) -> Vec<((String, String), LearnedJob)> {
+    /// What was told twice alike and not looked at yet, of jobs that may be planned anew.
+    fn news(&self, now: Instant) -> Vec<((String, String), LearnedJob)> {
         let mut shared = self.shared();
-        let new = shared.told.iter_mut().filter(|(_, told)| told.new && told.agree >= AGREE);
+        let Shared { told, planned, .. } = &mut *shared;
+        let may = |job: &str| planned.get(job).is_none_or(|(until, _)| *until <= now);
+        let new = told.iter_mut().filter(|((_, job), told)| told.new && told.agree >= AGREE && may(job));
         new.map(|(key, told)| {
             told.new = false;
             (key.clone(), told.job.clone())
         })
         .collect()
+    }
+
+    /// The job was planned as learned. Each time it stays so for longer: an agent may tell another job every few seconds, and each of them
+    /// makes a plan and a line of the trail.
+    fn is_planned(&self, job: &str, now: Instant) {
+        let mut shared = self.shared();
+        let apart = measured_apart(shared.planned.get(job).map(|(_, apart)| *apart));
+        shared.planned.insert(job.to_owned(), (now + Duration::from_nanos(apart.0), apart));
     }
 
     /// Looks at it again.
@@ -122,9 +139,12 @@ impl Learning {
             }
             // Each commit makes a plan of the next version, on which the next one stands.
             let mut plan_version = snapshot.plan_version;
-            for (key, told) in self.news() {
+            for (key, told) in self.news(Instant::now()) {
                 match learn(&controller, &around, &snapshot, plan_version, (&key.0, &told)).await {
-                    Outcome::Planned(version) => plan_version = version,
+                    Outcome::Planned(version) => {
+                        plan_version = version;
+                        self.is_planned(&key.1, Instant::now());
+                    }
                     Outcome::Left => {}
                     // Whoever changed the plan meanwhile comes first; the next look has it.
                     Outcome::Moved => self.again(&key),
@@ -163,6 +183,7 @@ fn is_sound(told: &LearnedJob) -> bool {
         follows
     });
     units::check_name(&told.job).is_ok()
+        && quic::is_port(&told.port)
         && PERIOD_NS.contains(&told.period_ns)
         && (1..=PHASES_MAX).contains(&told.phases.len())
         && told.iterations > 0
@@ -228,7 +249,7 @@ async fn learn(
     };
     match controller.change(Change::Commit(commit)).await {
         Ok(Ok(Reply::Committed(done))) => {
-            tell(around, planned, told);
+            tell(around, planned, told, host);
             Outcome::Planned(done.plan_version)
         }
         Ok(Err(Refusal::PlanVersionMoved { .. } | Refusal::FabricMoved { .. })) => Outcome::Moved,
@@ -269,7 +290,7 @@ fn document(before: &JobDoc, hosts: &[String], told: &LearnedJob) -> Result<JobD
     Ok(JobDoc { model: None, profile: Some(profile), ..before.clone() })
 }
 
-fn tell(around: &Surroundings, planned: &Job, told: &LearnedJob) {
+fn tell(around: &Surroundings, planned: &Job, told: &LearnedJob, host: &str) {
     let fastest = told.phases.iter().map(|phase| phase.rate_mbps).max().unwrap_or(0);
     let before = if planned.phases.is_empty() { String::new() } else { format!("; it was planned with {}", planned.period) };
     let message = format!(
@@ -279,7 +300,7 @@ fn tell(around: &Surroundings, planned: &Job, told: &LearnedJob) {
         Nanos(sent(told)),
         Rate(fastest),
         told.iterations,
-        told.port
+        OneLine(&told.port)
     );
     tracing::info!(kind = "learned", job = told.job, "{message}");
     around.metrics.notice("learned");
@@ -291,7 +312,7 @@ fn tell(around: &Surroundings, planned: &Job, told: &LearnedJob) {
         message,
         job: Some(told.job.clone()),
         host: None,
-        agent: None,
+        agent: Some(host.into()),
         plan_version: 0,
         order: None,
     });
@@ -338,16 +359,18 @@ mod tests {
             learning.shared().told.values().next().map(|told| told.agree)
         };
         assert_eq!(agree(told(100, 40, 8_000)), Some(1));
-        assert!(learning.news().is_empty());
+        assert!(learning.news(Instant::now()).is_empty());
         assert_eq!(agree(told(102, 41, 8_000)), Some(2));
-        assert_eq!((learning.news().len(), learning.news().len()), (1, 0), "each telling is looked at once");
+        assert_eq!((learning.news(Instant::now()).len(), learning.news(Instant::now()).len()), (1, 0), "each telling is looked at once");
         assert_eq!(agree(told(120, 41, 8_000)), Some(1), "another period");
         assert_eq!(agree(told(120, 60, 8_000)), Some(1), "another length");
         // What no agent tells changes nothing.
         let mut backwards = told(120, 60, 8_000);
         backwards.phases.push(Phase { start_ns: 10, end_ns: 20, rate_mbps: 5 });
+        let named = |port: &str| LearnedJob { port: port.into(), ..told(120, 60, 8_000) };
+        let forged = [named(""), named("eth0\u{1b}[2J"), named("eth0\n2026 ERROR forged"), named(&"x".repeat(50_000))];
         let strange = [told(0, 0, 1), told(100, 0, 1), told(100, 101, 1), told(100, 40, 0), backwards, LearnedJob::default()];
-        for told in strange {
+        for told in strange.into_iter().chain(forged) {
             assert_eq!(agree(told), Some(1));
         }
         assert_eq!(learning.shared().told.len(), 1);
@@ -369,15 +392,44 @@ mod tests {
         learning.take("h2", LearnedJob { period_ns: 900_000_000, ..of("a") });
         learning.take("h1", of("a"));
         learning.take("h2", LearnedJob { period_ns: 900_000_000, ..of("a") });
-        let news = learning.news();
+        let news = learning.news(Instant::now());
         assert_eq!((learning.shared().told.len(), news.len()), (1, 1));
         assert_eq!(news[0].0, ("h1".into(), "a".into()));
         // What had to wait is looked at again; what is not in the plan any more, or led by another host, is forgotten.
         learning.again(&news[0].0);
-        assert_eq!(learning.news().len(), 1);
+        assert_eq!(learning.news(Instant::now()).len(), 1);
         learning.take("h2", of("b"));
         learning.follow(led(&[("a", "h3"), ("b", "h2")]));
         assert_eq!(learning.shared().told.keys().cloned().collect::<Vec<_>>(), [("h2".into(), "b".into())]);
+    }
+
+    /// An agent that tells another job every few seconds plans for everybody a few times a day.
+    #[test]
+    fn a_job_that_changes_all_the_time_is_planned_ever_more_rarely() {
+        let learning = Learning::default();
+        learning.follow(led(&[("a", "h1"), ("b", "h1")]));
+        let start = Instant::now();
+        let (mut planned, mut at) = (Vec::new(), Duration::ZERO);
+        for telling in 0..86_400_u64 / 2 {
+            at += LOOK_EVERY;
+            learning.take("h1", told(if telling / 4 % 2 == 0 { 100 } else { 200 }, 40, 8_000));
+            for (key, _) in learning.news(start + at) {
+                learning.is_planned(&key.1, start + at);
+                planned.push(at.as_secs());
+            }
+        }
+        assert!(planned.len() <= 10, "in a day: {planned:?}");
+        let waits: Vec<u64> = planned.windows(2).map(|two| (two[1] - two[0]) / 60).collect();
+        assert_eq!(waits[..4], [1, 4, 16, 64]);
+        // Another job of the same agent does not wait, nor one that is committed after it was gone.
+        let twice = |job: &str| {
+            (0..2).for_each(|_| learning.take("h1", LearnedJob { job: job.into(), ..told(300, 40, 8_000) }));
+            learning.news(start + at).len()
+        };
+        assert_eq!((twice("a"), twice("b")), (0, 1));
+        learning.follow(led(&[("b", "h1")]));
+        learning.follow(led(&[("a", "h1"), ("b", "h1")]));
+        assert_eq!(twice("a"), 1);
     }
 
     #[test]

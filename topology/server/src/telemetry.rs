@@ -11,12 +11,16 @@ use std::{
 use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
 
+use crate::{quic, tally::Tally};
+
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;
 /// Steps held per series: ten minutes.
 pub const STEPS_MAX: usize = 600;
 /// Ports held; with the limits below at most 250 MiB, and 150 for jobs. Ports that come later are dropped and counted.
 pub const PORTS_MAX: usize = 2_048;
+/// Ports held of one host, as many as its agent may name: one that makes names up takes an eighth of the places, and not those of others.
+pub const PORTS_OF_HOST_MAX: usize = quic::PORTS_MAX;
 /// Counters of one port: bytes and packets both ways, marks, CNPs, pauses, losses.
 pub const COUNTERS_MAX: usize = 24;
 /// Jobs held: as many as a plan has at most.
@@ -48,6 +52,8 @@ pub struct TelemetryHandle(Arc<Mutex<Rings>>);
 struct Rings {
     /// By host, then port.
     ports: BTreeMap<(String, String), Port>,
+    /// How many of these each host has.
+    of_host: Tally<String>,
     jobs: BTreeMap<String, VecDeque<JobStep>>,
     dropped: u64,
 }
@@ -76,9 +82,14 @@ impl TelemetryHandle {
             && frame.counters.iter().all(|c| c.delta.len() == frame.at_ns.len() && c.name.len() <= NAME_BYTES_MAX);
         let key = (host.to_owned(), frame.port.clone());
         // A port that is known stays welcome when the table is full: series that run are not cut for new ones.
-        if !well_formed || (rings.ports.len() >= PORTS_MAX && !rings.ports.contains_key(&key)) {
+        let is_known = rings.ports.contains_key(&key);
+        let is_full = rings.ports.len() >= PORTS_MAX || rings.of_host.of(&key.0) >= PORTS_OF_HOST_MAX;
+        if !well_formed || (is_full && !is_known) {
             rings.dropped += 1;
             return;
+        }
+        if !is_known {
+            rings.of_host.add(key.0.clone(), 1);
         }
         let port = rings.ports.entry(key).or_default();
         let mut dropped = 0;
@@ -117,7 +128,12 @@ impl TelemetryHandle {
         let oldest = (now.0 / STEP_NS).saturating_sub(STEPS_MAX as u64);
         let mut rings = self.rings();
         rings.jobs.retain(|job, _| keep(job));
-        rings.ports.retain(|_, port| port.steps.back().is_some_and(|last| *last >= oldest));
+        let Rings { ports, of_host, .. } = &mut *rings;
+        ports.retain(|(host, _), port| {
+            let keeps = port.steps.back().is_some_and(|last| *last >= oldest);
+            of_host.take(host, usize::from(!keeps));
+            keeps
+        });
     }
 
     /// Samples that were dropped since the start.
@@ -298,6 +314,28 @@ mod tests {
         }
         // The malformed frame, two samples out of time, the long name, and six ports too many: "h" is held too.
         assert_eq!(telemetry.dropped(), 1 + 2 + 1 + 6);
+    }
+
+    #[test]
+    fn a_host_that_makes_ports_up_takes_no_places_of_others() {
+        let telemetry = TelemetryHandle::default();
+        let tell = |at: u64, host: &str, port: &str| telemetry.port(FabricTime(at), host, &frame(port, &[at], "tx_bytes", &[1]));
+        let held = |host: &str| {
+            let request = GetTelemetryRequest { hosts: vec![host.into()], seconds: u32::MAX, ..Default::default() };
+            telemetry.read(NOW, &request).hosts.len()
+        };
+        for port in 0..PORTS_MAX + 10 {
+            tell(NOW.0, "greedy", &format!("p{port}"));
+        }
+        tell(NOW.0, "honest", "eth0");
+        assert_eq!((held("greedy"), held("honest")), (PORTS_OF_HOST_MAX, 1));
+        assert_eq!(telemetry.dropped() as usize, PORTS_MAX + 10 - PORTS_OF_HOST_MAX);
+        // What a host does not tell of any more makes room for what it tells now.
+        let later = NOW.0 + (STEPS_MAX as u64 + 1) * STEP_NS;
+        telemetry.prune(FabricTime(later), |_| true);
+        assert_eq!((held("greedy"), telemetry.rings().of_host.len()), (0, 0));
+        tell(later, "greedy", "another");
+        assert_eq!(held("greedy"), 1);
     }
 
     #[test]

@@ -95,7 +95,8 @@ impl Queued {
                     refuse_submitted(plan, config, names)?;
                 }
                 let by = commit.by.clone();
-                self::commit(now, plan, config, commit).map(|done| done.asked_by(by.as_ref()))
+                let agent = commit.jobs.first().filter(|_| commit.learned).and_then(|d| plan.leader(&Name::from(d.job.name.as_str())));
+                self::commit(now, plan, config, commit).map(|done| done.asked_by(by.as_ref()).of_agent(agent))
             }
             Self::Asked { change: Change::Release { jobs, by }, .. } => {
                 refuse_submitted(plan, config, jobs.iter().map(String::as_str))?;

@@ -65,6 +65,13 @@ pub const MEASURED_APART: Nanos = Nanos::from_millis(60_000);
 pub const MEASURED_APART_TIMES: u64 = 4;
 /// The longest such time, about that between two trials of turns.
 pub const MEASURED_APART_MAX: Nanos = Nanos::from_millis(4 * 3_600_000);
+/// How long a job that agents had planned anew stays as it is, after the time before: what agents say makes others plan for no longer than
+/// the logarithm of the time.
+#[must_use]
+pub fn measured_apart(before: Option<Nanos>) -> Nanos {
+    before.map_or(MEASURED_APART, |apart| Nanos(apart.0.saturating_mul(MEASURED_APART_TIMES).min(MEASURED_APART_MAX.0)))
+}
+
 /// A job is not believed to send so many times as long as planned, or so many times less: what was measured then was something else.
 pub const MEASURED_SENT_TIMES: u64 = 4;
 /// The end of a hold is put off for so long while others do not keep to their slots: an agent restarts or a node reboots within it.

@@ -15,8 +15,7 @@ use crate::{
     batch::Batch,
     change::{Queued, listed},
     config::{
-        BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, MEASURED_APART, MEASURED_APART_MAX, MEASURED_APART_TIMES,
-        NOTICES_MAX, QUEUE_MAX, STORE_RETRY, WAITING,
+        BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY, WAITING, measured_apart,
     },
     measured::{believed, is_another},
     plan::{Name, Plan},
@@ -246,8 +245,7 @@ impl Service {
             if watch.measured.is_some_and(|(until, _)| now < until) {
                 continue;
             }
-            let longer = |apart: Nanos| Nanos(apart.0.saturating_mul(MEASURED_APART_TIMES).min(MEASURED_APART_MAX.0));
-            let apart = watch.measured.map_or(MEASURED_APART, |(_, apart)| longer(apart));
+            let apart = measured_apart(watch.measured.map(|(_, apart)| apart));
             watch.measured = Some((now.saturating_add(apart), apart));
             jobs.push((name.clone(), measured));
         }

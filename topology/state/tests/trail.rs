@@ -48,6 +48,22 @@ fn who_changed_what_is_kept_with_the_change_and_a_renewal_is_no_change() {
     );
 }
 
+/// What agents learn comes as they like, so it fills only their part of the events.
+#[test]
+fn a_job_that_is_learned_is_told_as_of_its_leaders_agent() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A, B]);
+    assert!(driver.notices.iter().all(|notice| notice.agent.is_none()), "a client asked");
+    let before = driver.notices.len();
+    let (request, jobs) = (driver.request(), vec![driver.job("b", "150 0-40 h2,h6")]);
+    let commit = Commit { jobs, learned: true, by: Some("the agents, by counters".into()), ..Commit::default() };
+    driver.handle(Event::Asked { request, change: Change::Commit(commit) });
+    assert!(matches!(driver.reply(request), Some(Ok(_))));
+    let told = &driver.notices[before..];
+    assert!(!told.is_empty() && told.iter().all(|notice| notice.agent.as_deref() == Some("h2")), "{told:?}");
+    assert_eq!(driver.service.view().audit(0).count(), 1);
+}
+
 /// A step of the scheduler carries out what several asked since the last one.
 #[test]
 fn each_who_asks_in_one_step_has_an_entry_in_the_trail() {

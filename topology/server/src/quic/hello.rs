@@ -12,8 +12,7 @@ use rustls_pki_types::CertificateDer;
 use units::Nanos;
 
 use super::{
-    CONTROL_FRAME_BYTES_MAX, CloseCode, End, PORT_BYTES_MAX, PORTS_MAX, PROTOCOL_MIN, READ_BYTES, Settings, VERSION_BYTES_MAX,
-    convert::shortened,
+    CONTROL_FRAME_BYTES_MAX, CloseCode, End, PORTS_MAX, PROTOCOL_MIN, READ_BYTES, Settings, VERSION_BYTES_MAX, convert::shortened, is_port,
 };
 use crate::tls::{self, Admission, Identity, Role};
 
@@ -115,8 +114,7 @@ pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Setti
     if ports > PORTS_MAX {
         return refuse(format!("{ports} ports; at most {PORTS_MAX}"));
     }
-    if let Some(port) = hello.ports.iter().find(|port| port.is_empty() || port.len() > PORT_BYTES_MAX || port.chars().any(char::is_control))
-    {
+    if let Some(port) = hello.ports.iter().find(|port| !is_port(port)) {
         return refuse(format!("{:?} is no name of a port", shortened(port)));
     }
     let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).map_or(u64::MAX, |nanos| Nanos(nanos).0);

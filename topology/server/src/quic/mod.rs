@@ -112,9 +112,14 @@ const PORT_BYTES_MAX: usize = units::NAME_BYTES_MAX;
 /// Longest version of a program.
 const VERSION_BYTES_MAX: usize = 64;
 /// Most ports of one host.
-const PORTS_MAX: usize = 256;
+pub(crate) const PORTS_MAX: usize = 256;
 /// Most jobs in one report.
 const GATES_MAX: usize = 1_024;
+
+/// Whether a port may have this name, which stands in logs, events and tables.
+pub(crate) fn is_port(name: &str) -> bool {
+    !name.is_empty() && name.len() <= PORT_BYTES_MAX && !name.chars().any(char::is_control)
+}
 
 /// The controller is gone: the service is stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
