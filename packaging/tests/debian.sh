@@ -91,15 +91,13 @@ for program in antiphase antiphase-topology antiphase-agent; do
 done
 sed -n 's|^Documentation=file://||p' /usr/lib/systemd/system/*antiphase* | while read -r file; do [[ -f $file ]] || fail "no $file"; done
 # Every link of the installed pages leads to something installed.
-(
-    cd /usr/share/doc/antiphase
-    [[ -f docs/operator.md && -f examples/two-hosts/README.md ]] || fail "no documentation"
-    find . -name '*.md' | while read -r page; do
-        grep -oE '\]\([^)# ]+' "$page" | cut -c3- | grep -v : | while read -r path; do
-            [[ -e $(dirname "$page")/$path ]] || fail "$page links to $path, which is not installed"
-        done
-    done
-)
+documents=/usr/share/doc/antiphase
+[[ -f $documents/docs/operator.md && -f $documents/examples/two-hosts/README.md ]] || fail "no documentation"
+links() { { grep -oE '\]\([^)# ]+' "$1" || true; } | cut -c3- | { grep -v : || true; }; }
+dead=$(find $documents -name '*.md' | while read -r page; do
+    links "$page" | while read -r path; do [[ -e $(dirname "$page")/$path ]] || echo "$page: $path"; done
+done)
+[[ -z $dead ]] || fail "pages link to what is not installed: $dead"
 antiphase-topology config check --config /etc/antiphase/antiphase-topology.toml >/dev/null
 antiphase-agent config check >/dev/null
 antiphase fabric show /usr/share/doc/antiphase/examples/testbed/fabric.yaml >/dev/null

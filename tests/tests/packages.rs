@@ -158,6 +158,8 @@ fn a_wheel_brings_its_library_and_holds() {
     let environment = Environment::new();
     fs::copy(wheel, environment.folder.path().join(wheel.file_name().expect("a name"))).expect("a copy");
     // What the page tells a reader to do; the last command fails while something is missing.
+    let mut page = PageWriter::create(environment.pages.path(), "bert-7").expect("a page");
+    page.write(&schedule());
     let told = ran(environment.command("sh", None).args(["-ec", &block("## Gate a PyTorch job in five minutes")]));
     assert!(told.contains("libantiphase_gate.so, interface 1"), "{told}");
 
@@ -204,6 +206,9 @@ fn pip_in_a_checkout_installs_a_package_with_its_library() {
     ran(pip.args(["install", "--quiet"]).arg(checkout().join("agent/gate/python")).env("CARGO_TARGET_DIR", folder.join("target")));
     let asked = fs::read_to_string(folder.join("asked")).expect("cargo was asked");
     assert_eq!(asked, "build --release -p antiphase-gate -p antiphase-nccl\n");
+    let told = environment.python(&["-m", "antiphase_gate"], Some("a"));
+    assert!(!told.status.success() && said(&told).contains("/a.page; is the job committed"), "{}", said(&told));
+    PageWriter::create(environment.pages.path(), "a").expect("a page").write(&schedule());
     let told = environment.python(&["-m", "antiphase_gate"], Some("a"));
     assert!(told.status.success() && said(&told).contains("libantiphase_gate.so, interface 1"), "{}", said(&told));
 }

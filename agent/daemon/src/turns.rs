@@ -12,8 +12,10 @@ use std::{
 };
 
 use gate::{
+    JobName,
     events::{Event, EventKind, EventReader},
     notes::{Heard, NoteReader, Received},
+    report_owner,
 };
 use gate_core::{HELD_PERIOD_MAX, NoteKind, Order, OrderKind, Told, ToldKind, TurnAgent, TurnCounts};
 use proto::v1alpha1::{TurnNote, TurnOrder, turn_note, turn_order};
@@ -184,16 +186,21 @@ impl Job {
         changes
     }
 
-    /// Whether one more note of this user is heard: he spoke first or is root, and is within the limit.
+    /// Whether one more note of this user is heard: the job is his, or he spoke first, or is root, and is within the limit.
     ///
-    /// Nothing on the node says whose a job is: its page is the agent's, and everybody may write its report. So whoever spoke first is believed,
-    /// and nobody can end the turns of a job that has them.
-    fn may_say(&mut self, now: NodeTime, from: u32) -> bool {
+    /// A report that belongs to one user says whose a job is. Without one nothing on the node does: its page is the agent's. Then whoever
+    /// spoke first is believed, and nobody can end the turns of a job that has them.
+    fn may_say(&mut self, now: NodeTime, from: u32, owner: impl FnOnce() -> Option<u32>) -> bool {
         match self.speaker {
+            Some((user, _)) if user == from => self.speaker = Some((from, now)),
             // Root is heard beside the speaker, and takes nobody's place.
-            Some((user, _)) if user != from && from == ROOT => {}
-            Some((user, at)) if user != from && now.since(at) < SPEAKER_FORGOTTEN => return false,
-            _ => self.speaker = Some((from, now)),
+            Some(_) if from == ROOT => {}
+            before => match owner() {
+                Some(owner) if owner != from && from != ROOT => return false,
+                None if before.is_some_and(|(_, at)| now.since(at) < SPEAKER_FORGOTTEN) => return false,
+                // Whose job it is takes the place of whoever spoke before.
+                _ => self.speaker = Some((from, now)),
+            },
         }
         self.notes.take(now, 1) <= NOTES_PER_JOB_MAX
     }
@@ -408,14 +415,14 @@ impl Turns {
         for _ in 0..NOTES_AT_ONCE {
             let Some(socket) = &self.socket else { return };
             match socket.recv() {
-                Ok(Some(Received::Note(Heard { job, note, from }))) if self.may_say(job.as_str(), around.now, from) => {
+                Ok(Some(Received::Note(Heard { job, note, from }))) if self.may_say(&job, around, from) => {
                     self.counts.heard += 1;
                     if let Some(job) = self.jobs.get_mut(job.as_str()) {
                         job.silent_starts = job.silent_starts.saturating_add(u32::from(note.kind == NoteKind::Started));
                     }
                     self.with(job.as_str(), around, |agent, now| agent.handle_note(now, note));
                 }
-                Ok(Some(Received::Events { job, events, from })) if self.may_say(job.as_str(), around.now, from) => {
+                Ok(Some(Received::Events { job, events, from })) if self.may_say(&job, around, from) => {
                     self.counts.heard += 1;
                     if let Some(job) = self.jobs.get_mut(job.as_str()) {
                         job.take_events(events);
@@ -441,8 +448,9 @@ impl Turns {
         self.rest_until = Some(Instant::now() + REST.max(now.elapsed() * REST_PER_READING));
     }
 
-    fn may_say(&mut self, job: &str, now: NodeTime, from: u32) -> bool {
-        self.jobs.get_mut(job).is_some_and(|job| job.may_say(now, from))
+    fn may_say(&mut self, name: &JobName, around: &Around<'_>, from: u32) -> bool {
+        let owner = || report_owner(around.pages.directory(), name);
+        self.jobs.get_mut(name.as_str()).is_some_and(|job| job.may_say(around.now, from, owner))
     }
 
     /// Gives a job's agent something, and does at once what it wants.
@@ -510,22 +518,39 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_job_of_one_user_is_spoken_for_by_him_whoever_was_first() {
+        let at = |ms: u64| NodeTime(ms * 1_000_000);
+        let mut job = Job::new(true);
+        let his = || Some(7);
+        assert!(job.may_say(at(1_000), 8, || None), "its report is not there yet");
+        assert!(job.may_say(at(1_100), 7, his) && !job.may_say(at(1_200), 8, his));
+        assert!(job.may_say(at(1_300), ROOT, his) && job.may_say(at(1_400), 7, || None));
+        let mut job = Job::new(true);
+        assert!(!job.may_say(at(1_000), 8, his) && job.may_say(at(1_001), ROOT, his) && job.may_say(at(1_002), 7, his));
+        // Root, which was first, does not keep him out, and is heard beside him.
+        assert!(job.may_say(at(1_003), ROOT, his) && !job.may_say(at(500_000), 8, his));
+    }
+
+    #[test]
     fn whoever_speaks_first_is_heard_and_root() {
         let at = |ms: u64| NodeTime(ms * 1_000_000);
         let mut job = Job::new(true);
-        assert!(job.may_say(at(1_000), 7));
-        assert!(!job.may_say(at(2_000), 8), "another user");
-        assert!(job.may_say(at(2_000), ROOT) && job.may_say(at(3_000), 7), "root takes nobody's place");
-        assert!(!job.may_say(at(3_000 + 119_999), 8));
-        assert!(job.may_say(at(3_000 + 120_000), 8) && !job.may_say(at(124_000), 7), "the one before was silent for two minutes");
+        assert!(job.may_say(at(1_000), 7, || None));
+        assert!(!job.may_say(at(2_000), 8, || None), "another user");
+        assert!(job.may_say(at(2_000), ROOT, || None) && job.may_say(at(3_000), 7, || None), "root takes nobody's place");
+        assert!(!job.may_say(at(3_000 + 119_999), 8, || None));
+        assert!(
+            job.may_say(at(3_000 + 120_000), 8, || None) && !job.may_say(at(124_000), 7, || None),
+            "the one before was silent for two minutes"
+        );
         let mut of_root = Job::new(true);
-        assert!(of_root.may_say(at(1_000), ROOT) && !of_root.may_say(at(1_001), 7));
+        assert!(of_root.may_say(at(1_000), ROOT, || None) && !of_root.may_say(at(1_001), 7, || None));
         // Who is not heard takes nothing of the limit.
         let mut job = Job::new(true);
-        assert!(job.may_say(at(1_000), 7));
-        (0..1_000).for_each(|_| assert!(!job.may_say(at(1_100), 8)));
-        assert!(job.may_say(at(1_200), 7));
-        assert!((0..NOTES_PER_JOB_MAX).any(|_| !job.may_say(at(1_300), 7)));
+        assert!(job.may_say(at(1_000), 7, || None));
+        (0..1_000).for_each(|_| assert!(!job.may_say(at(1_100), 8, || None)));
+        assert!(job.may_say(at(1_200), 7, || None));
+        assert!((0..NOTES_PER_JOB_MAX).any(|_| !job.may_say(at(1_300), 7, || None)));
     }
     /// A job that writes a whole ring between two looks costs so many readings of it in a second, and no more.
     #[test]

@@ -54,5 +54,5 @@ pub use gate::Gate;
 pub use gate_core::StepOutcome;
 pub use notes::{Heard, JobNote, NoteReader, Received};
 pub use page::{PageReader, PageWriter};
-pub use report::{Report, ReportReader};
+pub use report::{Report, ReportReader, report_owner};
 pub use wait::{SLICE, SPIN_FIRST, SPIN_MAX, SPIN_MIN, Wake};

@@ -134,6 +134,14 @@ fn open_owned(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// The user to whom the report of a job belongs alone: whoever starts jobs made it for the job's user. `None` where there is none, or where
+/// others may write it.
+#[must_use]
+pub fn report_owner(directory: &Path, job: &JobName) -> Option<u32> {
+    let file = open_owned(&directory.join(job.file("report"))).ok()?;
+    fstat(&file).ok().map(|found| found.st_uid)
+}
+
 /// The agent's side of a report.
 #[derive(Debug)]
 pub struct ReportReader {

@@ -161,10 +161,6 @@ fn the_example_of_two_hosts_is_held_as_its_readme_says_and_outlives_its_service(
     // `kill %1`.
     let lines = |running: &Running| running.said().matches(" ms each").count();
     running.children[0].1.kill().expect("it runs");
-    running.await_that("nobody is held", || {
-        let (_, said) = running.run(&format!("antiphase gate status --dir {pages}-h1 --job left"));
-        !said.contains("takes turns;") || said.contains("not held")
-    });
     let before = lines(&running);
     running.await_that("the jobs go on", || lines(&running) >= before + 2);
 }

@@ -75,7 +75,7 @@ async fn changes_are_explained_to_who_asks() {
     let evaluated = client.evaluate(all).await.unwrap().into_inner().ranked.remove(0).explanation;
     // Both stand on h1, which has one NIC.
     let warned = "host h1: the jobs a, b use 2 GPUs, and it has 1 (NICs for training): some may be on the same GPU";
-    assert_eq!(both.warnings, [warned]);
+    assert_eq!(both.warnings, [warned, "no agent is connected: these jobs are neither held nor measured"]);
     // What an evaluation of everything says, as far as it is of b.
     assert!(!both.explanation.is_empty() && both.explanation.iter().all(|line| evaluated.contains(line)), "{both:?} {evaluated:?}");
     assert!(both.explanation.iter().any(|line| line.contains("a and b")), "{both:?}");
