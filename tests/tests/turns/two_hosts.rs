@@ -97,8 +97,10 @@ fn blocks(readme: &str) -> Vec<Vec<String>> {
     parts.map(|block| block.lines().map(str::to_owned).collect()).collect()
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+/// Ports that are free now. All are taken at once, so that no two are the same.
+fn free_ports<const COUNT: usize>() -> [String; COUNT] {
+    let taken = [(); COUNT].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    taken.each_ref().map(|listener| listener.local_addr().expect("an address").port().to_string())
 }
 
 /// Copies the folder, with ports and folders for pages that nobody else has.
@@ -131,8 +133,7 @@ fn the_example_of_two_hosts_is_held_as_its_readme_says_and_outlives_its_service(
     };
     let folder = tempfile::tempdir().expect("a folder");
     let pages = folder.path().join("pages").display().to_string();
-    let mut ports: Vec<(&str, String)> =
-        ["7480", "7481", "7482", "29500", "29501"].into_iter().map(|port| (port, free_port().to_string())).collect();
+    let mut ports: Vec<(&str, String)> = ["7480", "7481", "7482", "29500", "29501"].into_iter().zip(free_ports::<5>()).collect();
     ports.push(("/tmp/antiphase-", format!("{pages}-")));
     ports.push(("python3 train.py", format!("{python} train.py")));
     let readme = copied(folder.path(), &ports);

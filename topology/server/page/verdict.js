@@ -63,8 +63,8 @@ function unattended() {
   // That nobody is connected stands above.
   if (!force().connected) return [];
   const more = seen.warnings.length - WARNINGS_SHOWN;
-  const lines = seen.warnings.slice(0, WARNINGS_SHOWN).map((line) => html("p", { class: "bad" }, `${line[0].toUpperCase()}${line.slice(1)}.`));
-  return more > 0 ? [...lines, html("p", { class: "bad" }, `And ${more.toLocaleString()} more; `, html("code", {}, `antiphase jobs${here()}`), " has all.")] : lines;
+  const lines = seen.warnings.slice(0, WARNINGS_SHOWN).map((line) => html("p", {}, html("span", { class: "bad" }, `${line[0].toUpperCase()}${line.slice(1)}.`)));
+  return more > 0 ? [...lines, html("p", {}, `And ${more.toLocaleString()} more; `, html("code", {}, `antiphase jobs${here()}`), " has all.")] : lines;
 }
 
 export function drawVitals() {

@@ -12,22 +12,16 @@ use alloc::{
 
 use job::data_nics;
 
-use crate::plan::{Job, Name, Plan};
-
-/// Most hosts that one answer names.
-const HOSTS_MAX: usize = 10;
+use crate::{
+    plan::{Job, Name, Plan},
+    warnings::few,
+};
 
 /// A sentence for each host of these jobs on which jobs use too many GPUs.
 pub(crate) fn crowded(plan: &Plan, jobs: &BTreeSet<Name>, gpus_per_host: Option<u32>) -> Vec<String> {
     let committed = jobs.iter().filter_map(|name| plan.job(name));
     let hosts: BTreeSet<&str> = committed.flat_map(|job| &job.definition.hosts).map(String::as_str).collect();
-    let mut sentences = hosts.into_iter().filter_map(|host| sentence(plan, host, gpus_per_host));
-    let mut said: Vec<String> = sentences.by_ref().take(HOSTS_MAX).collect();
-    let more = sentences.count();
-    if more > 0 {
-        said.push(format!("so it is on {more} more hosts"));
-    }
-    said
+    few(hosts.into_iter().filter_map(|host| sentence(plan, host, gpus_per_host)).collect(), "hosts")
 }
 
 fn sentence(plan: &Plan, host: &str, gpus_per_host: Option<u32>) -> Option<String> {

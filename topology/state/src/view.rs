@@ -287,6 +287,11 @@ impl<'a> JobView<'a> {
         &self.job.name
     }
 
+    /// The host of its rank 0, whose agent holds it.
+    pub(crate) fn leader_host(&self) -> &'a str {
+        &self.job.slot.leader_host
+    }
+
     /// The job's slot. The slot expires as told to the leader's agent, at 0 if no agent was told yet.
     #[must_use]
     pub fn slot(&self) -> Slot {
@@ -351,12 +356,12 @@ impl<'a> JobView<'a> {
     #[must_use]
     pub fn far_from_plan(&self) -> Option<(Nanos, Nanos)> {
         let measured = self.report().filter(|_| self.job.slot.turns).and_then(|(_, report)| report.iteration)?;
-        let is_begun = self.totals().is_some_and(|totals| totals.iterations < FAR_ITERATIONS_MIN);
+        let has_just_begun = self.totals().is_some_and(|totals| totals.iterations < FAR_ITERATIONS_MIN);
         let solo = self.planned().job.period;
         let longest = self.times().map_or(solo, |times| times.contended.max(solo));
         let half_as_long_again = |long: Nanos, short: Nanos| long.0 > short.0.saturating_add(short.0 / 2);
         let is_far = half_as_long_again(measured, longest) || half_as_long_again(solo, measured);
-        (is_far && !is_begun).then_some((measured, solo))
+        (is_far && !has_just_begun).then_some((measured, solo))
     }
 
     /// Why the job is not held to a slot any more: its slot did not fit it, in one line with the figures. `None` where that is not so.

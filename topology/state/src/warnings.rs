@@ -31,17 +31,17 @@ impl View {
 
 /// A sentence for each host that leads some of these jobs and whose agent is not connected: nobody holds or measures them.
 fn unattended(view: &View, jobs: &[JobView<'_>]) -> Vec<String> {
-    let mut led: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let mut led: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for job in jobs {
-        let host = job.slot().leader_host;
-        if view.agents.at(&host).is_none_or(|agent| agent.session.is_none()) {
+        let host = job.leader_host();
+        if view.agents.at(host).is_none_or(|agent| agent.session.is_none()) {
             led.entry(host).or_default().push(job.name());
         }
     }
     if !led.is_empty() && view.agents.iter().all(|agent| agent.session.is_none()) {
         return alloc::vec!["no agent is connected: these jobs are neither held nor measured".to_string()];
     }
-    few(led.into_iter().map(|(host, jobs)| without_agent(&host, &jobs)).collect(), "hosts")
+    few(led.into_iter().map(|(host, jobs)| without_agent(host, &jobs)).collect(), "hosts")
 }
 
 fn without_agent(host: &str, jobs: &[&str]) -> String {
@@ -60,12 +60,12 @@ fn far(job: &JobView<'_>) -> Option<String> {
     Some(format!("job {name} takes {measured} by its gate, planned with {planned}: is its profile that of another job, or what slows it?"))
 }
 
-/// As many as a person reads.
-fn few(mut all: Vec<String>, of: &str) -> Vec<String> {
+/// As many sentences as a person reads, each of a host or a job, and how many more there are.
+pub(crate) fn few(mut all: Vec<String>, of: &str) -> Vec<String> {
     let more = all.len().saturating_sub(SENTENCES_MAX);
     all.truncate(SENTENCES_MAX);
     if more > 0 {
-        all.push(format!("so it is of {more} more {of}"));
+        all.push(format!("and the same of {more} more {of}"));
     }
     all
 }

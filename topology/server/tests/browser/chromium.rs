@@ -150,11 +150,12 @@ impl Browser {
         }
     }
 
-    /// Presses and releases the mouse in the middle of the first element that a selector finds.
+    /// Presses and releases the mouse in the middle of the first element that a selector finds; of its first line, where it has several:
+    /// the middle of a link that is wrapped may be beside its text.
     pub(crate) fn click(&mut self, selector: &str) {
         let found = format!("document.querySelector({})", json!(selector));
         let place = format!(
-            "(() => {{ const e = {found}; e.scrollIntoView({{ block: 'center' }}); const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
+            "(() => {{ const e = {found}; e.scrollIntoView({{ block: 'center' }}); const b = e.getClientRects()[0]; return [b.x + b.width / 2, b.y + b.height / 2]; }})()"
         );
         let at = self.eval(&place);
         for kind in ["mousePressed", "mouseReleased"] {

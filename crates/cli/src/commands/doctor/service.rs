@@ -197,28 +197,22 @@ fn judge_agents(agents: &[Agent], us: &Us) -> Vec<Finding> {
 }
 
 async fn jobs(client: &mut Client, us: &Us, found: &mut Vec<Finding>) -> Result<(), CliError> {
-    let all = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
-    let fix = "start an agent there; in its configuration set host and service.address";
-    found.extend(all.warnings.into_iter().map(|says| Finding::wrong("agents", says, fix)));
-    let Some(name) = us.job.clone() else { return Ok(()) };
-    match client.list_jobs(ListJobsRequest { jobs: vec![name.clone()], ..ListJobsRequest::default() }).await {
-        Err(status) if status.code() == tonic::Code::NotFound => {
-            let fix = "antiphase commit --jobs FILE; ANTIPHASE_JOB has to be its id there";
-            found.push(Finding::wrong("job", format!("{name} is not committed"), fix));
-        }
-        Err(status) => return Err(refused(status)),
-        Ok(answer) => {
-            for job in answer.into_inner().jobs {
-                let leader = job.slot.as_ref().map_or("", |slot| slot.leader_host.as_str());
-                let says = format!("{name} is committed on {} hosts; rank 0 is on {leader}", job.hosts.len());
-                found.push(if job.state() == JobState::Open {
-                    Finding::wrong("job", format!("{says}; its gate fails open"), "antiphase gate status on that host says why")
-                } else {
-                    Finding::well("job", says)
-                });
-            }
-        }
-    }
+    let answer = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
+    const FIX: &str = "a host without an agent: start one, with host and service.address set; a job far from its plan: correct its profile";
+    found.extend(answer.warnings.into_iter().map(|says| Finding::wrong("jobs", says, FIX)));
+    let Some(name) = &us.job else { return Ok(()) };
+    let Some(job) = answer.jobs.iter().find(|job| job.id == *name) else {
+        let fix = "antiphase commit --jobs FILE; ANTIPHASE_JOB has to be its id there";
+        found.push(Finding::wrong("job", format!("{name} is not committed"), fix));
+        return Ok(());
+    };
+    let leader = job.slot.as_ref().map_or("", |slot| slot.leader_host.as_str());
+    let says = format!("{name} is committed on {} hosts; rank 0 is on {leader}", job.hosts.len());
+    found.push(if job.state() == JobState::Open {
+        Finding::wrong("job", format!("{says}; its gate fails open"), "antiphase gate status on that host says why")
+    } else {
+        Finding::well("job", says)
+    });
     Ok(())
 }
 
