@@ -26,7 +26,8 @@ use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
 use sha2::{Digest as _, Sha256};
 use state::{Change, Commit, Content, Refusal, Reply};
-use tokio::sync::watch;
+use tokio::{runtime::Handle, sync::watch};
+use tracing::Instrument as _;
 use units::Nanos;
 
 pub use error::{ApiError, Kind};
@@ -65,6 +66,9 @@ const CHANGES_READ: usize = 2;
 /// Pictures that are drawn at the same time. A picture takes about a millisecond, but one of a link with all 10,000 jobs up
 /// to seconds: a caller that asks for many of those waits, and leaves processors to others.
 const PICTURES_DRAWN: usize = 2;
+/// Answers that are read at the same time. Most take microseconds, and one that lists ten thousand jobs a tenth of a second: with more of
+/// those than processors each of them waits longer, and so does everybody else.
+const READS: usize = 4;
 /// Rankings of the scheduler's places at the same time: it asks for one at a time.
 const RANKINGS: usize = 1;
 /// Most names in one request.
@@ -95,6 +99,8 @@ struct Inner {
     reading: Line,
     /// A place for each picture that may be drawn at the same time: a page that refreshes does not wait for questions.
     drawing: Line,
+    /// A place for each answer that may be read at the same time.
+    reads: Line,
     /// The fabric as clients read it, and its version.
     fabric_json: Mutex<Option<(u64, Bytes)>>,
     /// Open streams.
@@ -150,6 +156,7 @@ impl Api {
             pool: pool(),
             reading: Line::new(CHANGES_READ),
             drawing: Line::new(PICTURES_DRAWN),
+            reads: Line::new(READS),
             fabric_json: Mutex::default(),
             places: Places::default(),
             scheduler: OnceLock::new(),
@@ -303,6 +310,20 @@ impl Api {
         compute_on(&self.0.ranking, None, None, work).await
     }
 
+    /// Answers whoever reads on a thread beside the tasks, from the question to the last byte of its answer: a list of all jobs is cloned
+    /// and written for a tenth of a second, and a task that does so keeps agents, changes and probes from being heard.
+    ///
+    /// # Errors
+    /// The service is stopping, or the answer took longer than a request may.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        who: Option<Who>,
+        answer: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let limit = self.config().limits.request();
+        read_on(&self.0.reads, who, limit, answer).await
+    }
+
     /// Reads what a change brings.
     async fn read_change<T: Send + 'static>(&self, who: Option<Who>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
         beside(&self.0.reading, who, work).await
@@ -346,6 +367,20 @@ async fn compute_on<T: Send + 'static>(
     let answer = beside(line, who, there).await;
     drop(asked);
     answer
+}
+
+/// Runs a future to its end on a thread for such work, when it is its turn.
+async fn read_on<T: Send + 'static>(
+    line: &Line,
+    who: Option<Who>,
+    limit: Duration,
+    answer: impl Future<Output = T> + Send + 'static,
+) -> Result<T, ApiError> {
+    let answer = answer.in_current_span();
+    // The client's own time began before this one's, so this limit only ends what nobody waits for any more.
+    let there = move || Handle::current().block_on(tokio::time::timeout(limit, answer));
+    let late = |_| ApiError::new(Kind::Timeout, &format!("not done within {} s", limit.as_secs()));
+    beside(line, who, there).await?.map_err(late)
 }
 
 /// Runs work on a thread for such work, when it is its turn.
@@ -405,6 +440,23 @@ mod tests {
 
     /// Far beyond any machine's slowness.
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// The one thread of this runtime goes on with other tasks while an answer is made, which waits for one of them.
+    #[test]
+    fn an_answer_that_is_read_keeps_no_task_waiting() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let line = Line::new(1);
+            let (tell, told) = mpsc::channel();
+            let other = tokio::spawn(async move { tell.send(7).is_ok() });
+            let answer = async move { told.recv_timeout(PATIENCE).ok() };
+            assert_eq!(read_on(&line, None, PATIENCE, answer).await.ok(), Some(Some(7)));
+            assert!(other.await.unwrap());
+            // An answer that never comes gives its place back.
+            let never = read_on(&line, None, Duration::from_millis(1), std::future::pending::<()>()).await;
+            assert_eq!((never.unwrap_err().kind, line.taken()), (Kind::Timeout, 0));
+        });
+    }
 
     #[test]
     fn a_question_whose_client_is_gone_keeps_its_turn_and_one_that_waits_never_begins() {

@@ -2,6 +2,7 @@
 
 mod export;
 mod extender;
+mod pictures;
 mod services;
 mod stream;
 
@@ -23,13 +24,13 @@ use proto::{
 use tracing::Instrument as _;
 
 use super::{
-    answer::{Document, Picture, Rest, Text, changes, is_grpc, message, text},
+    answer::{Document, Rest, Text, changes, is_grpc, message, text},
     load::{self, Held, Loads},
     origin, proxied,
     query::Query,
 };
 use crate::{
-    api::{Api, ApiError, JobColours, Kind, MapShape, SPAN_MAX_S},
+    api::{Api, ApiError, Kind},
     grpc::{self, Rpcs},
     owed::SharedBytes,
     page,
@@ -47,9 +48,6 @@ pub(super) struct Shared {
     loads: Loads,
 }
 
-/// Least time of a picture of the past: a few samples.
-const SPAN_MIN_S: u64 = 300;
-
 type Answer = Result<Response, ApiError>;
 
 /// All routes, gRPC and health included. Whoever accepts a connection adds a [`Caller`] to its requests.
@@ -61,6 +59,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
     let shared = Shared { api, shutdown, loads: Loads::default() };
     let rpcs = Router::new()
         .route_service("/antiphase.v1alpha1.Topology/{*rpc}", rpcs)
+        .layer(middleware::from_fn_with_state(shared.clone(), read_beside))
         .layer(middleware::from_fn_with_state(shared.clone(), admit_rpc));
     Router::new()
         .route("/v1alpha1/solve", post(solve))
@@ -72,18 +71,18 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/submissions", get(submissions))
         .route("/v1alpha1/report", post(report))
         .route("/v1alpha1/fabric", put(set_fabric).get(fabric))
-        .route("/v1alpha1/fabric/map.svg", get(map))
+        .route("/v1alpha1/fabric/map.svg", get(pictures::map))
         .route("/v1alpha1/fabric/export", get(export::export))
         .route("/v1alpha1/fabric/observed", get(observed))
         .route("/v1alpha1/jobs", get(jobs))
-        .route("/v1alpha1/jobs/iterations.svg", get(iterations))
+        .route("/v1alpha1/jobs/iterations.svg", get(pictures::iterations))
         .route("/v1alpha1/links", get(links))
-        .route("/v1alpha1/links/circles.svg", get(circles))
+        .route("/v1alpha1/links/circles.svg", get(pictures::circles))
         .route("/v1alpha1/agents", get(agents))
         .route("/v1alpha1/exporters", get(exporters))
         .route("/v1alpha1/turns", get(turns))
         .route("/v1alpha1/plan", get(plan))
-        .route("/v1alpha1/history.svg", get(history))
+        .route("/v1alpha1/history.svg", get(pictures::history))
         .route("/v1alpha1/events", get(events))
         .route("/v1alpha1/audit", get(audit))
         .route("/v1alpha1/events/stream", get(stream::events))
@@ -97,7 +96,8 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .merge(page::routes())
         .method_not_allowed_fallback(async || ApiError::new(Kind::Method, &"this path has no such method"))
         .fallback(async |request: Request| ApiError::new(Kind::NotFound, &format!("no path {:?}", request.uri().path())))
-        // A layer that is added later runs earlier: time, then the count, then the origin, then the handler.
+        // A layer that is added later runs earlier: time, then the count, then the origin, then the place of a reader, then the handler.
+        .layer(middleware::from_fn_with_state(shared.clone(), read_beside))
         .layer(middleware::from_fn_with_state(shared.clone(), own_pages))
         .layer(middleware::from_fn_with_state(shared.clone(), count))
         .with_state(shared.clone())
@@ -191,6 +191,24 @@ async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     }
+}
+
+/// Whether a request reads what may be long: lists, pictures and metrics.
+fn reads(method: &Method, path: &str) -> bool {
+    match grpc::rpc(path) {
+        Some(rpc) => rpc.needed == Role::Read,
+        None => matches!(*method, Method::GET | Method::HEAD) && (path.starts_with("/v1alpha1/") || path == "/metrics"),
+    }
+}
+
+/// Answers readers beside the tasks.
+async fn read_beside(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    if !reads(request.method(), request.uri().path()) {
+        return next.run(request).await;
+    }
+    let who = request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY).who;
+    let grpc = is_grpc(request.headers());
+    shared.api.read(who, next.run(request)).await.unwrap_or_else(|error| error.answer(grpc))
 }
 
 /// Passes an RPC whose caller may call it and whose message is no larger than it may be, both before anything of it is decoded.
@@ -466,54 +484,6 @@ async fn links(State(shared): State<Shared>, Extension(caller): Extension<Caller
     masked(&grpc::mask("ListLinksResponse", &request.fields)?, &shared.api.links(&request).await?)
 }
 
-async fn circles(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
-    let mut query = reading(caller, query)?;
-    let link = query.text("link")?.ok_or_else(|| ApiError::invalid("query: link is missing"))?;
-    // Whole values: a job's name may hold a comma.
-    let colours = JobColours::read(&query.values("colour"))?;
-    let fragment = query.flag("fragment")?;
-    query.finish()?;
-    Ok(picture(shared.api.circles(caller.who, &link, colours, !fragment).await?))
-}
-
-async fn map(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
-    let mut query = reading(caller, query)?;
-    let (fragment, pods, width) = (query.flag("fragment")?, query.flag("pods")?, query.number::<u32>("width")?);
-    let shape = match query.text("switch")? {
-        Some(_) if pods => return Err(ApiError::invalid("query: pods and switch are two pictures; name one")),
-        Some(name) => MapShape::Switch { name, width },
-        None if pods => MapShape::Pods { width },
-        None if width.is_some() => return Err(ApiError::invalid("query: width is of a picture by pods or of a switch")),
-        None => MapShape::Links,
-    };
-    query.finish()?;
-    Ok(picture(shared.api.map(caller.who, shape, !fragment).await?))
-}
-
-async fn iterations(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
-    let mut query = reading(caller, query)?;
-    let job = query.text("job")?.ok_or_else(|| ApiError::invalid("query: job is missing"))?;
-    let fragment = query.flag("fragment")?;
-    query.finish()?;
-    Ok(picture(shared.api.iterations(caller.who, &job, !fragment).await?))
-}
-
-async fn history(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
-    let mut query = reading(caller, query)?;
-    let (seconds, width, fragment) = (query.number::<u64>("seconds")?, query.number("width")?, query.flag("fragment")?);
-    query.finish()?;
-    let seconds = seconds.unwrap_or(SPAN_MAX_S);
-    if !(SPAN_MIN_S..=SPAN_MAX_S).contains(&seconds) {
-        return Err(ApiError::invalid(format!("query: seconds={seconds}; {SPAN_MIN_S} to {SPAN_MAX_S} are kept")));
-    }
-    Ok(Picture(shared.api.history(caller.who, seconds, width, !fragment).await?).into_response())
-}
-
-/// A picture, or that there is nothing to draw.
-fn picture(drawn: Option<String>) -> Response {
-    drawn.map_or_else(|| StatusCode::NO_CONTENT.into_response(), |svg| Picture(svg).into_response())
-}
-
 async fn exporters(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
     reading(caller, query)?.finish()?;
     json(&shared.api.exporters().await?)
@@ -583,4 +553,22 @@ async fn health() -> Text {
 async fn ready(State(shared): State<Shared>) -> Answer {
     shared.api.ready().await?;
     Ok(Text("text/plain; charset=utf-8", "ok\n".to_owned()).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_reads_is_answered_beside_the_tasks_and_nobody_else() {
+        for path in ["/v1alpha1/jobs", "/v1alpha1/links/circles.svg", "/metrics", "/antiphase.v1alpha1.Topology/ListJobs"] {
+            // An RPC is always a POST.
+            let method = if grpc::rpc(path).is_some() { Method::POST } else { Method::GET };
+            assert!(reads(&method, path), "{path}");
+        }
+        for path in ["/healthz", "/readyz", "/", "/antiphase.v1alpha1.Topology/Commit", "/antiphase.v1alpha1.Topology/Evaluate"] {
+            assert!(!reads(&Method::GET, path), "{path}");
+        }
+        assert!(!reads(&Method::POST, "/v1alpha1/commit") && !reads(&Method::PUT, "/v1alpha1/fabric"));
+    }
 }
