@@ -37,6 +37,8 @@ const REPORT_MIN: Duration = Duration::from_millis(100);
 const REPORT_MAX: Duration = Duration::from_secs(60);
 /// How often cables are told that did not change; the service forgets what it was not told for an hour.
 const TELL_AGAIN: Duration = Duration::from_secs(600);
+/// For how long an agent that ends answers scrapes that have begun: they take milliseconds, and gates wait for the next heartbeat.
+const LAST_ANSWERS: Duration = Duration::from_millis(100);
 /// Questions for metrics that wait.
 const ASKED_MAX: usize = 4;
 
@@ -230,6 +232,12 @@ impl Agent {
             server.abort();
             // The next agent may serve the same listener, so this server is gone first; an aborted task ends at its next turn.
             let _ = server.await;
+            // Scrapes that are under way are answered. The channel is closed when the last of their connections has ended; one that
+            // says nothing is left alone with its silence.
+            let until = Instant::now() + LAST_ANSWERS;
+            while let Ok(Some(answer)) = tokio::time::timeout_at(until, asked.recv()).await {
+                let _ = answer.send(metrics::text(&self.snapshot(), now()));
+            }
         }
         self.looking.take();
         self.turns.close();

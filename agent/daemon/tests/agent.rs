@@ -1,7 +1,12 @@
 //! A whole agent with a made-up session: plans in, acknowledgements, reports, telemetry and metrics out.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::{fs, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use antiphase_agent::{
     clock::ClockEstimate,
@@ -302,8 +307,23 @@ async fn an_agent_that_is_configured_anew_keeps_its_pages_and_its_port() {
     // One that can.
     let (session, ends) = wiring::channels(None);
     let parts = Parts::make(&running.config, root(), ends, &running.endpoint).await.unwrap();
+    // A scrape whose head comes when that agent is about to end is answered by it.
+    let mut scrape = TcpStream::connect(running.metrics).await.unwrap();
+    scrape.write_all(b"GET /metrics HTTP/1.1\r\n").await.unwrap();
+    let mut accepted = TcpStream::connect(running.metrics).await.unwrap();
+    accepted.write_all(b"GET /healthz HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    timeout(PATIENCE, accepted.read_to_string(&mut answer)).await.unwrap().unwrap();
+    let began = Instant::now();
     running.stop.send(()).unwrap();
+    tokio::task::yield_now().await;
+    scrape.write_all(b"\r\n").await.unwrap();
     let (pages, clock) = timeout(PATIENCE, running.agent).await.unwrap().unwrap();
+    answer.clear();
+    timeout(PATIENCE, scrape.read_to_string(&mut answer)).await.unwrap().unwrap();
+    // An agent waits for scrapes for a tenth of a second; a machine that is slower than that shows nothing.
+    let is_slow = began.elapsed() >= Duration::from_millis(100);
+    assert!(is_slow || answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
     assert_eq!(page.read().unwrap().distrust(now()), None);
     session.clock.send_replace(clock);
     let agent = Agent::new(parts, pages);
