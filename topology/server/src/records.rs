@@ -7,10 +7,11 @@ use plan::{Control, slot::SlotTimes};
 use state::{
     AuditEntry, Commitment, Content, Document, Record, Slot,
     scheduler::{After, HostGpus, Submission, SubmissionSpec, SubmissionState},
+    turns::{ComparedJob, Comparison, MeanOf},
 };
 use store::{
-    AnswerRecord, AuditRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, MeasuredRecord, PlanVersionRecord,
-    SlotRecord, SubmissionRecord, SubmissionStateRecord,
+    AnswerRecord, AuditRecord, Change, ComparedJobRecord, ComparisonRecord, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord,
+    MeasuredRecord, PlanVersionRecord, SlotRecord, SubmissionRecord, SubmissionStateRecord,
 };
 use units::{FabricTime, Nanos};
 
@@ -41,8 +42,15 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
             let (plan_version, moved, score) = (answer.plan_version, answer.moved.clone(), answer.score);
             store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, content, plan_version, slots, moved, score })
         }
+        Record::Comparison(found) => {
+            let name = found.name().map_or_else(String::new, ToString::to_string);
+            store::Record::Comparison(name, comparison_record(found))
+        }
         // Job and slot go in one transaction, because a start refuses a job without its slot.
-        Record::JobGone { name } => return Ok(vec![Change::Remove(Key::Job(name.clone())), Change::Remove(Key::Slot(name.clone()))]),
+        Record::JobGone { name } => {
+            let keys = [Key::Job(name.clone()), Key::Slot(name.clone()), Key::Comparison(name.clone())];
+            return Ok(keys.map(Change::Remove).to_vec());
+        }
         Record::Submission(submission) => store::Record::Submission(submission_record(submission)?),
         Record::SubmissionGone { name } => return Ok(vec![Change::Remove(Key::Submission(name.clone()))]),
         Record::Audit(entry) => {
@@ -84,11 +92,36 @@ pub(crate) fn record(kept: store::Record) -> Record {
                 answer: Commitment { plan_version, slots, moved, score, crowded: Vec::new() },
             }
         }
+        store::Record::Comparison(_, kept) => Record::Comparison(Arc::new(comparison(kept))),
         store::Record::Submission(kept) => Record::Submission(Arc::new(submission(kept))),
         store::Record::Audit(number, AuditRecord { at_ns, by, kind, message, plan_version }) => {
             Record::Audit(Arc::new(AuditEntry { number, at: FabricTime(at_ns), by: by.into(), kind, message, plan_version }))
         }
     }
+}
+
+fn comparison_record(found: &Comparison) -> ComparisonRecord {
+    let mean = |of: MeanOf| (of.count, of.mean.0);
+    let job = |job: &ComparedJob| ComparedJobRecord {
+        job: job.name.to_string(),
+        iteration_ns: job.iteration.0,
+        held: mean(job.held),
+        free: mean(job.free),
+    };
+    let Comparison { jobs, hold, left, apart, let_go } = found;
+    ComparisonRecord { jobs: jobs.iter().map(job).collect(), hold: *hold, left: *left, apart: *apart, let_go: *let_go }
+}
+
+fn comparison(kept: ComparisonRecord) -> Comparison {
+    let mean = |(count, mean): (u64, u64)| MeanOf { count, mean: Nanos(mean) };
+    let job = |kept: ComparedJobRecord| ComparedJob {
+        name: kept.job.into(),
+        iteration: Nanos(kept.iteration_ns),
+        held: mean(kept.held),
+        free: mean(kept.free),
+    };
+    let ComparisonRecord { jobs, hold, left, apart, let_go } = kept;
+    Comparison { jobs: jobs.into_iter().map(job).collect(), hold, left, apart, let_go }
 }
 
 fn submission_record(submission: &Submission) -> Result<SubmissionRecord, String> {
@@ -258,6 +291,7 @@ mod tests {
             expires: FabricTime(0),
             leader_host: "h1".into(),
         };
+        let mean = |count, mean| MeanOf { count, mean: Nanos(mean) };
         let answer = Commitment { plan_version: 1, slots: vec![sample.clone()], moved: vec!["a".into()], score: 0.75, crowded: Vec::new() };
         let records = [
             Record::Fabric { version: 7, text: "schema: x\n".into() },
@@ -281,6 +315,16 @@ mod tests {
                 measured: Some(MeasuredProfile { iteration: Nanos(7), sent: Some(Nanos(3)) }),
             },
             Record::Slot(sample),
+            Record::Comparison(Arc::new(Comparison {
+                jobs: vec![
+                    ComparedJob { name: "a".into(), iteration: Nanos(5), held: mean(24, 6), free: mean(8, 7) },
+                    ComparedJob { name: "b".into(), iteration: Nanos(8), held: mean(25, 9), free: mean(10, 11) },
+                ],
+                hold: false,
+                left: 12,
+                apart: 13,
+                let_go: 14,
+            })),
             Record::Key { key: "k\u{0}".into(), at: FabricTime(9), content: Some([0xa5; 32]), answer },
         ];
         for before in records {

@@ -94,7 +94,7 @@ impl Running {
     fn start(names: &[&str]) -> Self {
         let (clock, metrics) = (FabricClock::start(), Arc::new(Metrics::new().unwrap()));
         let thread = TurnsThread::start(clock, Arc::clone(&metrics), |_| {}).unwrap();
-        thread.handle.groups(vec![group(names)]);
+        thread.handle.groups(vec![group(names)], Vec::new());
         Self { thread, clock, metrics }
     }
 

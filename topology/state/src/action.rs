@@ -43,6 +43,8 @@ pub enum Action {
     Turns {
         /// For [`crate::turns::TurnEvent::Groups`].
         groups: Vec<Arc<crate::turns::TurnGroup>>,
+        /// For [`crate::turns::TurnEvent::Known`], before them; of a service that starts only.
+        known: Vec<Arc<crate::turns::Comparison>>,
     },
     /// End a session.
     Disconnect {
@@ -118,6 +120,8 @@ pub enum Record {
         /// The key.
         key: String,
     },
+    /// What the last comparison of a group of jobs that take turns found.
+    Comparison(Arc<crate::turns::Comparison>),
     /// A submitted job, and what became of it.
     Submission(Arc<Submission>),
     /// A submission is forgotten.
@@ -156,6 +160,7 @@ impl Record {
             Self::PlanVersion { .. } => "plan_version".into(),
             Self::Job { name, .. } | Self::JobGone { name } => format!("job/{name}"),
             Self::Slot(slot) => format!("slot/{}", slot.job),
+            Self::Comparison(found) => format!("comparison/{}", found.name().map_or("", |name| name)),
             Self::Key { key, .. } | Self::KeyGone { key } => format!("key/{key}"),
             Self::Submission(submission) => format!("submission/{}", submission.name),
             Self::SubmissionGone { name } => format!("submission/{name}"),
@@ -168,8 +173,8 @@ impl Record {
     #[must_use]
     pub fn erases(&self) -> Vec<String> {
         match self {
-            // A slot lives as long as its job: a slot without a job would be found by no later release.
-            Self::JobGone { name } => vec![format!("job/{name}"), format!("slot/{name}")],
+            // What belongs to a job lives as long as it: a slot without a job would be found by no later release.
+            Self::JobGone { name } => ["job", "slot", "comparison"].map(|kind| format!("{kind}/{name}")).to_vec(),
             Self::KeyGone { .. } | Self::SubmissionGone { .. } | Self::AuditGone { .. } => vec![self.key()],
             _ => Vec::new(),
         }

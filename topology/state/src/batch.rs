@@ -31,6 +31,7 @@ pub(crate) struct Batch {
     pub(crate) keys: BTreeSet<Arc<str>>,
     pub(crate) fabric: bool,
     pub(crate) submissions: BTreeSet<Name>,
+    pub(crate) comparisons: BTreeSet<Name>,
     /// Jobs for which the service itself had asked something.
     pub(crate) asked: Vec<Name>,
 }
@@ -48,6 +49,7 @@ impl Batch {
         self.keys.extend(done.keys);
         self.fabric |= done.fabric;
         self.submissions.extend(done.submissions);
+        self.comparisons.extend(done.comparison);
     }
 
     /// What to write so that `durable` becomes `next`.
@@ -85,7 +87,11 @@ impl Batch {
                 _ => {}
             }
         }
-        // Forgetting keys and refusing changes leave the version alone, so this record is not part of every batch.
+        for name in &self.comparisons {
+            let found = next.comparison(name).filter(|found| durable.comparison(name) != Some(found));
+            out.extend(found.map(|found| Record::Comparison(found.clone())));
+        }
+        // Comparing jobs, forgetting keys and refusing changes leave the version alone, so this record is not part of every batch.
         if durable.version != next.version {
             out.push(Record::PlanVersion { plan_version: next.version, control });
         }
@@ -103,6 +109,9 @@ impl Batch {
         }
         for key in &self.keys {
             to.replace_key(key, from.key(key).cloned());
+        }
+        for name in &self.comparisons {
+            to.replace_comparison(name, from.comparison(name).cloned());
         }
         for name in &self.submissions {
             to.replace_submission(name, from.submission(name).cloned());

@@ -23,6 +23,7 @@ use crate::{
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
     submission::{Submission, SubmissionState},
     transaction::{Settled, Transaction},
+    turns::Comparison,
     watch::HoldEnd,
 };
 
@@ -41,6 +42,8 @@ pub(crate) enum Queued {
     LetGo { job: Name, plan_version: u64, why: HoldEnd },
     /// Jobs were measured to be others than they are planned.
     Measure { jobs: Vec<(Name, MeasuredProfile)> },
+    /// A group that takes turns was compared with itself, held and free.
+    Compared { found: Arc<Comparison> },
 }
 
 /// What a change did, to be told when it is durable.
@@ -52,6 +55,8 @@ pub(crate) struct Done {
     pub(crate) keys: BTreeSet<Arc<str>>,
     pub(crate) fabric: bool,
     pub(crate) submissions: BTreeSet<Name>,
+    /// The first job of the group that was compared.
+    pub(crate) comparison: Option<Name>,
     /// Nothing but leases changed.
     pub(crate) renews: bool,
     /// Each notice that names somebody is of a request of its own.
@@ -77,7 +82,12 @@ impl Queued {
     pub(crate) fn request(&self) -> Option<RequestId> {
         match self {
             Self::Asked { request, .. } => Some(*request),
-            Self::Expire { .. } | Self::Lengthen { .. } | Self::Realign { .. } | Self::LetGo { .. } | Self::Measure { .. } => None,
+            Self::Expire { .. }
+            | Self::Lengthen { .. }
+            | Self::Realign { .. }
+            | Self::LetGo { .. }
+            | Self::Measure { .. }
+            | Self::Compared { .. } => None,
         }
     }
 
@@ -124,6 +134,7 @@ impl Queued {
                 let agent = jobs.first().and_then(|(job, _)| plan.leader(job));
                 measured::measure(now, plan, config, &jobs).map(|done| done.of_agent(agent))
             }
+            Self::Compared { found } => Ok(compared(plan, found)),
         }
     }
 }
@@ -422,6 +433,15 @@ fn realign(now: FabricTime, plan: &mut Plan, config: &Config, name: &Name, plan_
             Ok(Done { notices, ..Done::default() })
         }
     }
+}
+
+/// Keeps what a comparison found. Nobody's slot changes by it, and so the version of the plan stays.
+fn compared(plan: &mut Plan, found: Arc<Comparison>) -> Done {
+    // A change that came before may have made another group of the jobs.
+    let is_theirs = |name: &Name| plan.job(name).and_then(|job| job.turn_group()).is_some_and(|group| found.is_of(group));
+    let Some(name) = found.name().filter(|name| is_theirs(name)).cloned() else { return Done::default() };
+    plan.replace_comparison(&name, Some(found));
+    Done { comparison: Some(name), ..Done::default() }
 }
 
 /// Ends the hold of a job that its slot does not fit. The jobs of its sets run as they come with it: what was predicted of them was

@@ -11,7 +11,12 @@ use job::MeasuredProfile;
 use plan::{LinkDemands, can_exceed};
 use units::{FabricTime, LinkId, Nanos};
 
-use crate::{Commitment, Content, JobDefinition, Slot, component::Component, submission::Submission, turns::TurnGroup};
+use crate::{
+    Commitment, Content, JobDefinition, Slot,
+    component::Component,
+    submission::Submission,
+    turns::{Comparison, TurnGroup},
+};
 
 /// A job's name, shared by all that refer to it.
 pub(crate) type Name = Arc<str>;
@@ -108,6 +113,8 @@ pub(crate) struct Plan {
     keys_by_age: BTreeSet<(FabricTime, Arc<str>)>,
     key_slots: usize,
     submissions: BTreeMap<Name, Arc<Submission>>,
+    /// By the first job of each group that was compared.
+    comparisons: BTreeMap<Name, Arc<Comparison>>,
 }
 
 impl Plan {
@@ -161,9 +168,12 @@ impl Plan {
             job.iter().for_each(|j| self.enter(name, &j.load));
         }
         match job {
-            Some(job) => self.jobs.insert(name.clone(), job),
-            None => self.jobs.remove(name),
-        };
+            Some(job) => drop(self.jobs.insert(name.clone(), job)),
+            None => {
+                self.jobs.remove(name);
+                self.comparisons.remove(name);
+            }
+        }
     }
 
     fn enter(&mut self, name: &Name, load: &Load) {
@@ -224,6 +234,18 @@ impl Plan {
     /// The submissions, by name.
     pub(crate) fn submissions(&self) -> impl ExactSizeIterator<Item = &Arc<Submission>> {
         self.submissions.values()
+    }
+
+    /// What the last comparison of the group found whose first job this is. The group may be another one by now.
+    pub(crate) fn comparison(&self, name: &str) -> Option<&Arc<Comparison>> {
+        self.comparisons.get(name)
+    }
+
+    pub(crate) fn replace_comparison(&mut self, name: &Name, found: Option<Arc<Comparison>>) {
+        match found {
+            Some(found) => self.comparisons.insert(name.clone(), found),
+            None => self.comparisons.remove(name),
+        };
     }
 
     pub(crate) fn replace_submission(&mut self, name: &Name, submission: Option<Arc<Submission>>) {

@@ -20,6 +20,7 @@ use crate::{
     measured::as_planned,
     plan::{Installed, Job, KeyUse, Lease, Name, Plan},
     submission::Submission,
+    turns::Comparison,
 };
 
 /// What records add up to. The documents are read by the caller: see [`Restored::from_records`].
@@ -35,6 +36,8 @@ pub struct Restored {
     pub slots: Vec<Slot>,
     /// Idempotency keys, when they were used, what was committed, and what was answered.
     pub keys: Vec<(String, FabricTime, Option<Content>, Commitment)>,
+    /// What comparisons of groups found.
+    pub comparisons: Vec<Arc<Comparison>>,
     /// What was submitted to the scheduler.
     pub submissions: Vec<Arc<Submission>>,
     /// Who changed what.
@@ -129,6 +132,7 @@ impl Restored {
                 Record::PlanVersion { plan_version, .. } => out.plan_version = plan_version,
                 Record::Slot(slot) => out.slots.push(slot),
                 Record::Key { key, at, content, answer } => out.keys.push((key, at, content, answer)),
+                Record::Comparison(found) => out.comparisons.push(found),
                 Record::Submission(submission) => out.submissions.push(submission),
                 Record::Audit(entry) => out.audit.push(entry),
                 Record::Job { name, document, lease, headroom_permille, hold_ended, measured } => {
@@ -149,7 +153,7 @@ impl Restored {
 
 /// The plan of what was kept: slots as they were, held or free, components found and scored again.
 pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Result<Plan, RestoreError> {
-    let Restored { fabric, plan_version, jobs, slots, keys, submissions, audit: _ } = restored;
+    let Restored { fabric, plan_version, jobs, slots, keys, comparisons, submissions, audit: _ } = restored;
     let mut plan = Plan::default();
     plan.version = plan_version;
     if let Some(RestoredFabric { fabric, text, version }) = fabric {
@@ -181,6 +185,11 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         let job =
             Job { name: name.clone(), definition, measured, planned, load, lease, headroom_permille, hold_ended, slot, component: None };
         plan.replace(&name, Some(Arc::new(job)));
+    }
+    for found in comparisons {
+        // One of jobs that are gone, or are planned otherwise, is of no group: it is never asked for.
+        let name = found.name().filter(|name| names.contains(*name)).cloned();
+        name.into_iter().for_each(|name| plan.replace_comparison(&name, Some(found.clone())));
     }
     for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.times.period).collect();

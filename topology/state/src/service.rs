@@ -4,6 +4,7 @@ use alloc::{
     collections::{BTreeSet, VecDeque},
     format,
     string::{String, ToString},
+    sync::Arc,
     vec::Vec,
 };
 
@@ -76,7 +77,9 @@ impl Service {
         }
         let groups = service.view.turn_groups();
         if !groups.is_empty() {
-            service.actions.push_back(Action::Turns { groups });
+            let known = service.view.known(&groups);
+            service.view.let_go.extend(known.iter().filter(|found| !found.hold).flat_map(|found| found.names().cloned()));
+            service.actions.push_back(Action::Turns { groups, known });
         }
         service.say_outlook(now);
         Ok(service)
@@ -111,7 +114,7 @@ impl Service {
             Event::AgentGone { session } => self.gone(now, session),
             Event::PlanAck { session, plan_version } => self.acknowledged(now, session, plan_version),
             Event::Report { session, report } => self.report(now, session, &report),
-            Event::Judged(judged) => self.judged(now, &judged),
+            Event::Judged(judged) => self.judged(now, judged),
             Event::Measured(measured) => self.measured(now, &measured),
             Event::Persisted { ticket } => {
                 // Only the batch under way can be answered: a stray ticket of another batch changes nothing.
@@ -198,12 +201,13 @@ impl Service {
     }
 
     /// Says when a group is let go, and when it is held again.
-    fn judged(&mut self, now: FabricTime, judged: &Judged) {
-        let Judged { jobs, verdict } = judged;
+    fn judged(&mut self, now: FabricTime, judged: Judged) {
+        let Judged { verdict, comparison } = judged;
+        let jobs: Vec<Name> = comparison.names().cloned().collect();
         // A verdict on a group that was made anew since says nothing of the one that is there.
         let is_theirs = |name: &Name| {
             let group = self.view.plan.job(name).and_then(|job| job.turn_group());
-            group.is_some_and(|group| group.jobs.iter().map(|j| &j.name).eq(jobs))
+            group.is_some_and(|group| group.jobs.iter().map(|j| &j.name).eq(&jobs))
         };
         for name in jobs.iter().filter(|name| is_theirs(name)).cloned().collect::<Vec<_>>() {
             if verdict.hold {
@@ -212,6 +216,7 @@ impl Service {
                 self.view.let_go.insert(name);
             }
         }
+        self.enqueue(Queued::Compared { found: Arc::new(comparison) });
         if !verdict.is_new {
             return;
         }
@@ -365,7 +370,7 @@ impl Service {
     }
 
     /// Forgets keys that are old, a bounded number at a time.
-    fn forget_keys(&mut self, now: FabricTime) -> BTreeSet<alloc::sync::Arc<str>> {
+    fn forget_keys(&mut self, now: FabricTime) -> BTreeSet<Arc<str>> {
         let mut forgotten = BTreeSet::new();
         for _ in 0..KEYS_FORGOTTEN_PER_BATCH {
             // Keys come in the order of their age, so the first young one ends the search.
@@ -386,7 +391,7 @@ impl Service {
             let (old, new) = (self.view.plan.job(name), self.next.job(name));
             regrouped |= [old, new].into_iter().flatten().any(|j| j.slot.turns);
             let (slot, lease) = (new.map(|j| &j.slot), new.and_then(|j| j.lease));
-            let placed = |j: Option<&alloc::sync::Arc<crate::plan::Job>>| j.map(|j| j.load.hosts.clone());
+            let placed = |j: Option<&Arc<crate::plan::Job>>| j.map(|j| j.load.hosts.clone());
             // A host that lost a job is told as well as one that got it: a slot that is not in the plan must leave its pages.
             if old.map(|j| &j.slot) != slot || placed(old) != placed(new) {
                 hosts.extend([old, new].into_iter().flatten().flat_map(|j| j.load.hosts.iter().cloned()));
@@ -425,7 +430,7 @@ impl Service {
             self.say_outlook(now);
         }
         if regrouped {
-            self.actions.push_back(Action::Turns { groups: self.view.turn_groups() });
+            self.actions.push_back(Action::Turns { groups: self.view.turn_groups(), known: Vec::new() });
         }
         for host in hosts {
             // The clock is judged first: the plan that is sent says which jobs are held, and quarantine decides that.

@@ -20,7 +20,7 @@ use crate::{
     leases::Leases,
     plan::{Job, Name, Plan, Presence},
     submission::Submission,
-    turns::TurnGroup,
+    turns::{Comparison, TurnGroup},
     watch::Watch,
 };
 
@@ -236,6 +236,12 @@ impl View {
         // A component is shared by its members, so the first of them speaks for all.
         let first = |job: &Arc<Job>| job.component.clone().filter(|c| c.members.first() == Some(&job.name));
         self.plan.jobs().filter_map(first).flat_map(|component| component.turns.clone()).collect()
+    }
+
+    /// What comparisons of these groups found.
+    pub(crate) fn known(&self, groups: &[Arc<TurnGroup>]) -> Vec<Arc<Comparison>> {
+        let of = |group: &Arc<TurnGroup>| self.plan.comparison(&group.jobs.first()?.name).filter(|found| found.is_of(group));
+        groups.iter().filter_map(of).cloned().collect()
     }
 
     /// Whether somebody who is to keep to a slot beside this job does not at present: the agent is gone or its clock is bad, or the

@@ -3,9 +3,11 @@
 
 mod world;
 
+use std::sync::Arc;
+
 use antiphase_state::{
-    AgentReport, Config, Event, GateReport, JobState, Service, SessionId,
-    turns::{Judged, MeasuredJobs, Verdict},
+    Action, AgentReport, Config, Event, GateReport, JobState, Record, Service, SessionId,
+    turns::{ComparedJob, Comparison, Judged, MeanOf, MeasuredJobs, Verdict},
 };
 use job::MeasuredProfile;
 use plan::Control;
@@ -26,9 +28,8 @@ fn service(control: Control) -> Driver {
 
 /// The jobs of each group, and the hosts that speak for them.
 fn groups(driver: &Driver) -> Vec<Vec<(String, String)>> {
-    let jobs = |g: &std::sync::Arc<antiphase_state::turns::TurnGroup>| {
-        g.jobs.iter().map(|j| (j.name.to_string(), j.leader_host.to_string())).collect()
-    };
+    let jobs =
+        |g: &Arc<antiphase_state::turns::TurnGroup>| g.jobs.iter().map(|j| (j.name.to_string(), j.leader_host.to_string())).collect();
     driver.turns.iter().flatten().map(jobs).collect()
 }
 
@@ -67,7 +68,7 @@ fn a_change_elsewhere_leaves_a_group_as_it_is() {
     driver.commit(&[("d", "100 0-40 h10,h14")]);
     let after = driver.turns.take().unwrap();
     assert_eq!(after.len(), 2);
-    assert!(std::sync::Arc::ptr_eq(&before[0], &after[0]), "a group that stays is the same by identity");
+    assert!(Arc::ptr_eq(&before[0], &after[0]), "a group that stays is the same by identity");
 }
 
 #[test]
@@ -192,6 +193,44 @@ fn what_is_measured_beside_others_says_nothing_of_a_job() {
 }
 
 /// Jobs whose group was let go run as they come, and are shown so until another group is made.
+/// What a comparison of jobs of 100 ms found.
+fn compared(jobs: &[&str], hold: bool) -> Comparison {
+    let mean = |ms| MeanOf { count: 24, mean: Nanos(ms * MS) };
+    let job = |name: &&str| ComparedJob { name: (*name).into(), iteration: Nanos(100 * MS), held: mean(102), free: mean(100) };
+    Comparison { jobs: jobs.iter().map(job).collect(), hold, left: 32, apart: 32, let_go: u32::from(!hold) }
+}
+
+#[test]
+fn what_a_comparison_found_outlives_the_service() {
+    let mut driver = service(Control::Turns);
+    driver.commit(&[A, B, C]);
+    let (version, batches) = (driver.service.view().plan_version(), driver.batches.len());
+    let judged = |jobs: &[&str]| {
+        let verdict = Verdict { hold: false, is_new: true, held_over_free: 1.02, worst: 1.02 };
+        Event::Judged(Judged { verdict, comparison: compared(jobs, false) })
+    };
+    driver.handle(judged(&["a", "b"]));
+    // Of no group, and the same again: nothing is written.
+    driver.handle(judged(&["a", "x"]));
+    driver.handle(judged(&["a", "b"]));
+    assert_eq!((driver.service.view().plan_version(), driver.batches.len()), (version, batches + 1));
+    let known = |records: &[Record]| {
+        let config = Config { control: Control::Turns, ..Config::default() };
+        let mut service = Service::restore(config, FabricTime(0), restored(records)).unwrap();
+        let state = service.view().job("a").unwrap().state();
+        let actions = core::iter::from_fn(|| service.poll());
+        (actions.filter_map(|action| if let Action::Turns { known, .. } = action { Some(known) } else { None }).next().unwrap(), state)
+    };
+    let records = driver.batches.concat();
+    assert_eq!(known(&records).0, [Arc::new(compared(&["a", "b"], false))]);
+    // Planned as another job, it is not what was compared.
+    driver.commit(&[("b", "90 0-35 h2,h6")]);
+    assert_eq!(known(&driver.batches.concat()).0, []);
+    // And a job that is gone leaves nothing.
+    driver.release(&["a"]);
+    assert!(restored(&driver.batches.concat()).comparisons.is_empty());
+}
+
 #[test]
 fn jobs_that_were_let_go_are_free() {
     let mut driver = service(Control::Turns);
@@ -205,7 +244,7 @@ fn jobs_that_were_let_go_are_free() {
     };
     let judged = |hold| {
         let verdict = Verdict { hold, is_new: true, held_over_free: 1.02, worst: 1.02 };
-        Event::Judged(Judged { jobs: vec!["a".into(), "b".into()], verdict })
+        Event::Judged(Judged { verdict, comparison: compared(&["a", "b"], hold) })
     };
     assert_eq!(report(&mut driver), JobState::Held);
     driver.handle(judged(false));
@@ -219,7 +258,7 @@ fn jobs_that_were_let_go_are_free() {
     assert_eq!(report(&mut driver), JobState::Free, "its group is as it was");
     // A verdict that came late, on a group of before, says nothing.
     let verdict = Verdict { hold: true, is_new: true, held_over_free: 0.9, worst: 0.9 };
-    driver.handle(Event::Judged(Judged { jobs: vec!["a".into(), "x".into()], verdict }));
+    driver.handle(Event::Judged(Judged { verdict, comparison: compared(&["a", "x"], true) }));
     assert_eq!(report(&mut driver), JobState::Free);
     driver.commit(&[("b", "100 0-35 h2,h6")]);
     assert_eq!(report(&mut driver), JobState::Held, "another group");

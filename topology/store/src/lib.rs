@@ -25,8 +25,8 @@ pub use error::{AppendError, StoreError};
 pub use file::StateFile;
 pub use line::{PROBLEM_BYTES_MAX, cut, one_line};
 pub use record::{
-    AnswerRecord, AuditRecord, Change, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord, MeasuredRecord, PlanVersionRecord, Record,
-    RecordError, SCHEMA, SlotRecord, SubmissionRecord, SubmissionStateRecord,
+    AnswerRecord, AuditRecord, Change, ComparedJobRecord, ComparisonRecord, ControlRecord, FabricRecord, JobRecord, Key, LeaseRecord,
+    MeasuredRecord, PlanVersionRecord, Record, RecordError, SCHEMA, SlotRecord, SubmissionRecord, SubmissionStateRecord,
 };
 
 /// Counts the batches that a store took since it was made or migrated to schema 2. The count only grows.

@@ -12,12 +12,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// - 2: the document of a job is part of its record, and the store counts its batches.
 /// - 3: there are submissions, which a service of before would not start or stop.
 /// - 4: there is a trail of who changed what, which a service of before would not go on with.
-pub const SCHEMA: u32 = 4;
+/// - 5: there is what comparisons of turns found, which a service of before would not know.
+pub const SCHEMA: u32 = 5;
 
 const FABRIC: &str = "fabric";
 const PLAN_VERSION: &str = "plan_version";
 const JOB: &str = "job/";
 const SLOT: &str = "slot/";
+const COMPARISON: &str = "comparison/";
 const ANSWER: &str = "key/";
 const SUBMISSION: &str = "submission/";
 const AUDIT: &str = "audit/";
@@ -33,6 +35,8 @@ pub enum Record {
     Job(JobRecord),
     /// The slot of the job of that name.
     Slot(String, SlotRecord),
+    /// What the last comparison found of the group of jobs that take turns whose first job has that name.
+    Comparison(String, ComparisonRecord),
     /// What was answered under that idempotency key.
     Answer(String, AnswerRecord),
     /// What was submitted to the scheduler; its name is the id in its document.
@@ -52,6 +56,8 @@ pub enum Key {
     Job(String),
     /// Of [`Record::Slot`]: the name of the job.
     Slot(String),
+    /// Of [`Record::Comparison`]: the name of the first job.
+    Comparison(String),
     /// Of [`Record::Answer`]: the idempotency key.
     Answer(String),
     /// Of [`Record::Submission`]: the name of the job.
@@ -180,6 +186,36 @@ pub struct SlotRecord {
     pub leader_host: String,
 }
 
+/// What the last comparison found of a group of jobs that take turns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComparisonRecord {
+    /// The jobs, in the order of the group.
+    pub jobs: Vec<ComparedJobRecord>,
+    /// Whether they take turns since; else they run free.
+    pub hold: bool,
+    /// Stretches of iterations until the next trial.
+    pub left: u64,
+    /// Stretches between the last trial and the next one.
+    pub apart: u64,
+    /// How often turns were let go.
+    pub let_go: u32,
+}
+
+/// A job of a group that was compared. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ComparedJobRecord {
+    /// Its name.
+    pub job: String,
+    /// One iteration alone, as it was planned.
+    pub iteration_ns: u64,
+    /// How many iterations were counted while it took turns, and their mean.
+    pub held: (u64, u64),
+    /// The same while it ran free.
+    pub free: (u64, u64),
+}
+
 /// What was answered to a commit with an idempotency key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -289,6 +325,7 @@ impl Record {
             // The name of a job is the id in its document and is kept nowhere else in the record.
             Self::Job(job) => Key::Job(job.document.id.clone()),
             Self::Slot(job, _) => Key::Slot(job.clone()),
+            Self::Comparison(job, _) => Key::Comparison(job.clone()),
             Self::Answer(key, _) => Key::Answer(key.clone()),
             Self::Submission(submission) => Key::Submission(submission.document.id.clone()),
             Self::Audit(number, _) => Key::Audit(*number),
@@ -305,6 +342,7 @@ impl Record {
             Self::PlanVersion(plan_version) => serde_json::to_vec(plan_version),
             Self::Job(job) => serde_json::to_vec(job),
             Self::Slot(_, slot) => serde_json::to_vec(slot),
+            Self::Comparison(_, found) => serde_json::to_vec(found),
             Self::Answer(_, answer) => serde_json::to_vec(answer),
             Self::Submission(submission) => serde_json::to_vec(submission),
             Self::Audit(_, audit) => serde_json::to_vec(audit),
@@ -332,6 +370,14 @@ impl Record {
         }
         if let Some(job) = name(SLOT) {
             return read(key, bytes).map(|slot| Self::Slot(job, slot));
+        }
+        if let Some(first) = name(COMPARISON) {
+            let found: ComparisonRecord = read(key, bytes)?;
+            return if found.jobs.first().is_some_and(|job| job.job == first) {
+                Ok(Self::Comparison(first, found))
+            } else {
+                Err(RecordError::new(key, &"it is not the first job in it"))
+            };
         }
         if let Some(used) = name(ANSWER) {
             return read(key, bytes).map(|answer| Self::Answer(used, answer));
@@ -368,6 +414,7 @@ impl fmt::Display for Key {
             Self::PlanVersion => f.write_str(PLAN_VERSION),
             Self::Job(name) => write!(f, "{JOB}{name}"),
             Self::Slot(job) => write!(f, "{SLOT}{job}"),
+            Self::Comparison(job) => write!(f, "{COMPARISON}{job}"),
             Self::Answer(key) => write!(f, "{ANSWER}{key}"),
             Self::Submission(name) => write!(f, "{SUBMISSION}{name}"),
             // In the order of their numbers.
@@ -417,6 +464,10 @@ mod tests {
         }
     }
 
+    fn compared(job: &str) -> ComparedJobRecord {
+        ComparedJobRecord { job: job.into(), iteration_ns: 3, held: (24, 5), free: (8, 6) }
+    }
+
     fn job(text: &str, lease: Option<LeaseRecord>) -> Record {
         Record::Job(JobRecord {
             document: Arc::new(JobDoc::parse(text).unwrap()),
@@ -441,6 +492,10 @@ mod tests {
             job("{id: a, model: {name: vgg16, batch: 1700}, hosts: [h1, h2]}", Some(LeaseRecord { length_ns: 1, until_ns: 2 })),
             job(&format!("{{id: b, profile: {profile}}}"), None),
             Record::Slot("a/b".into(), slot()),
+            Record::Comparison(
+                "a".into(),
+                ComparisonRecord { jobs: vec![compared("a"), compared("b/c")], hold: true, left: 7, apart: 8, let_go: 1 },
+            ),
             Record::Answer(
                 "k\u{0}".into(),
                 AnswerRecord {
@@ -493,5 +548,8 @@ mod tests {
         assert!(error("job/a", b"\xff").starts_with("record \"job/a\": "));
         let other = job("{id: b, model: {name: vgg16}}", None).encode().unwrap();
         assert_eq!(error("job/a", &other), "record \"job/a\": the job in it is \"b\"");
+        let found = ComparisonRecord { jobs: vec![compared("b")], hold: true, left: 7, apart: 8, let_go: 1 };
+        let found = Record::Comparison("b".into(), found).encode().unwrap();
+        assert_eq!(error("comparison/a", &found), "record \"comparison/a\": it is not the first job in it");
     }
 }

@@ -99,9 +99,9 @@ fn everything_in_a_file_of_schema_1_is_in_force_after_its_migration() {
 }
 
 #[test]
-fn files_of_schemas_2_and_3_keep_their_records_and_their_count_of_batches() {
+fn files_of_schemas_2_to_4_keep_their_records_and_their_count_of_batches() {
     // The fabric, commits, a release, and what became of submissions, before the files were migrated.
-    for (earlier, batches) in [(2, 5), (3, BATCHES_OF_3)] {
+    for (earlier, batches) in [(2, 5), (3, BATCHES_OF_3), (4, 4)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         fs::copy(fixture(&format!("schema-{earlier}.redb")), &path).unwrap();

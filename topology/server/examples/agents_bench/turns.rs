@@ -51,7 +51,7 @@ pub(crate) fn groups(jobs: usize, ahead: bool) -> Vec<Arc<TurnGroup>> {
 
 /// Puts them in force.
 pub(crate) fn begin(turns: &TurnsHandle, jobs: usize, ahead: bool) {
-    turns.groups(groups(jobs, ahead));
+    turns.groups(groups(jobs, ahead), Vec::new());
 }
 
 fn job(number: usize) -> String {

@@ -366,7 +366,7 @@ impl Task {
                 Action::Disconnect { session, reason } => {
                     let _ = self.outboxes.with(session, |outbox| outbox.end(reason, true));
                 }
-                Action::Turns { groups } => self.turns.groups(groups),
+                Action::Turns { groups, known } => self.turns.groups(groups, known),
                 Action::Notice(notice) => self.notice(notice),
             }
         }

@@ -13,7 +13,7 @@ use proto::{
 };
 use state::{
     Event, SessionId,
-    turns::{Note, Order, OrderKind, TurnEvent, TurnGroup, Turns},
+    turns::{Comparison, Note, Order, OrderKind, TurnEvent, TurnGroup, Turns},
 };
 use units::{FabricTime, Nanos};
 
@@ -65,9 +65,10 @@ impl Giver {
     }
 
     /// Other groups take turns from now on.
-    pub(super) fn groups(&mut self, groups: Vec<Arc<TurnGroup>>) {
+    pub(super) fn groups(&mut self, groups: Vec<Arc<TurnGroup>>, known: Vec<Arc<Comparison>>) {
         // Whoever has committed jobs and then looks sees them.
         self.snapshot = None;
+        self.handle(TurnEvent::Known(known));
         self.handle(TurnEvent::Groups(groups));
     }
 

@@ -17,7 +17,7 @@ use std::{
 use quinn::Connection;
 use state::{
     Event, SessionId,
-    turns::{GroupView, Note, TurnGroup},
+    turns::{Comparison, GroupView, Note, TurnGroup},
 };
 use units::FabricTime;
 
@@ -79,9 +79,9 @@ impl fmt::Debug for TurnsHandle {
 }
 
 impl TurnsHandle {
-    /// These groups take turns from now on.
-    pub fn groups(&self, groups: Vec<Arc<TurnGroup>>) {
-        self.with(|giver| giver.groups(groups));
+    /// These groups take turns from now on; of those that begin, comparisons of before are known.
+    pub fn groups(&self, groups: Vec<Arc<TurnGroup>>, known: Vec<Arc<Comparison>>) {
+        self.with(|giver| giver.groups(groups, known));
     }
 
     /// A session was admitted; orders for it go by `way`.

@@ -5,11 +5,14 @@
 //! what they take held. Turns that do not make iterations shorter, or that make one job slower, end; from time to time the other way is tried
 //! again, each time after four times as long, and soon when the jobs are not what was compared.
 
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{vec, vec::Vec};
 
 use units::Nanos;
 
-use super::recent::{Measured, Recent};
+use super::{
+    ComparedJob, Comparison, MeanOf, TurnGroup,
+    recent::{Measured, Recent},
+};
 
 /// A job that waits for a smaller share of its time than this loses nothing worth a comparison.
 const WAIT_SHARE_MAX: f64 = 0.01;
@@ -23,10 +26,12 @@ const CLEAR_ITERATIONS: u64 = 8;
 const CLEAR: f64 = 0.05;
 /// A job that pauses ends no stretch: it ends when another job has done so many times as much.
 const PAUSED: u64 = 8;
-/// Stretches before the first trial, fewer where jobs wait for much of their time. Turns were chosen because they are predicted to gain,
+/// Stretches before the first trial, where no job waits for much of its time. Turns were chosen because they are predicted to gain,
 /// and a trial of those that do costs more than the waits of so many stretches.
 const FIRST_APART: u64 = 8;
-/// A stretch counts once more for each such share of its time that a job waited.
+/// A stretch counts once more for each such share of its time that a job waited. Before the first comparison, which is the only word on a
+/// prediction of wrong profiles, a job that waits for more of its time is reason enough to compare as soon as
+/// [`CLEAR_ITERATIONS`] show it: groups that gain wait for less, but for dense ones, which are compared then in place of later.
 const WAIT_SHARE_HEAVY: f64 = 0.05;
 /// An iteration that takes without its waits so many times what is usual is a pause, as for a checkpoint, and says nothing of turns.
 const PAUSE_TIMES: u64 = 2;
@@ -47,23 +52,6 @@ const GAIN_MIN: f64 = 0.002;
 const LOSS_MIN: f64 = 0.01;
 /// How much longer than free the iterations of any job may be when held. Predictions allow 1 %, and measuring adds as much.
 const SLOWER_MAX: f64 = 0.02;
-
-/// Mean and number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MeanOf {
-    /// How many.
-    pub count: u64,
-    /// Their mean; zero of none.
-    pub mean: Nanos,
-}
-
-impl MeanOf {
-    /// This, moved by a part of the difference to what was seen since.
-    fn towards(self, now: Self) -> Self {
-        let parts = u128::from(self.mean.0) * 3 + u128::from(now.mean.0);
-        if self.count == 0 { now } else { Self { count: now.count, mean: Nanos(u64::try_from(parts / 4).unwrap_or(u64::MAX)) } }
-    }
-}
 
 /// What is seen of one job in one stretch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,10 +92,10 @@ pub struct Verdict {
 /// What the measured iterations of a group say of its turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// Its jobs.
-    pub jobs: Vec<Arc<str>>,
     /// What was found.
     pub verdict: Verdict,
+    /// The same, to be kept.
+    pub comparison: Comparison,
 }
 
 /// What a job's iterations took without their waits, the last ones in the order in which they came: each place is used again.
@@ -174,6 +162,35 @@ impl Judge {
         }
     }
 
+    /// Goes on from what a judge of the same group had found.
+    pub(super) fn resume(found: &Comparison) -> Self {
+        let of = |mean: fn(&ComparedJob) -> MeanOf| found.jobs.iter().map(mean).collect::<Vec<MeanOf>>();
+        let (held, free) = (of(|job| job.held), of(|job| job.free));
+        Self {
+            holds: found.hold,
+            decided: found.hold,
+            compared: held.clone(),
+            held,
+            free,
+            left: found.left.min(APART_MAX),
+            apart: found.apart.clamp(FIRST_APART, APART_MAX),
+            let_go: found.let_go,
+            ..Self::new(found.jobs.len())
+        }
+    }
+
+    /// What was found of this group so far, to be kept.
+    pub(super) fn comparison(&self, of: &TurnGroup) -> Comparison {
+        let jobs = of.jobs.iter().zip(&of.group.members).zip(self.held.iter().zip(&self.free));
+        let job = |((job, member), (held, free)): ((&super::TurnJob, &turns::Member), (&MeanOf, &MeanOf))| ComparedJob {
+            name: job.name.clone(),
+            iteration: member.iteration,
+            held: *held,
+            free: *free,
+        };
+        Comparison { jobs: jobs.map(job).collect(), hold: self.decided, left: self.left, apart: self.apart, let_go: self.let_go }
+    }
+
     /// Takes over what the judge of an earlier group knows of a job that stays. The group is held, as it was planned; but jobs that come and go
     /// must not put a comparison off for ever, and turns that were let go are compared again soon.
     pub(super) fn take_over(&mut self, job: u32, from: &Self, was: u32) {
@@ -225,7 +242,7 @@ impl Judge {
         let counts = || self.now.iter().filter(|seen| seen.count > 0).map(Seen::counted);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
         let is_whole = least >= STRETCH_ITERATIONS || most >= PAUSED * STRETCH_ITERATIONS;
-        if !is_whole && (least < CLEAR_ITERATIONS || !self.is_clear()) {
+        if !is_whole && (least < CLEAR_ITERATIONS || !(self.is_clear() || self.waits_unproven())) {
             return None;
         }
         self.stretch_ends()
@@ -241,7 +258,14 @@ impl Judge {
         }
     }
 
+    /// Whether jobs wait for much of their time before anything was compared.
+    fn waits_unproven(&self) -> bool {
+        let is_first = self.holds && self.decided && self.compared.iter().all(|mean| mean.count == 0);
+        is_first && self.now.iter().any(|seen| seen.waits() > WAIT_SHARE_HEAVY)
+    }
+
     fn stretch_ends(&mut self) -> Option<Verdict> {
+        let is_unproven = self.waits_unproven();
         let kept = if self.holds { &mut self.held } else { &mut self.free };
         // Free jobs of nearly equal periods meet and part over many stretches, so it is their mean over some that counts.
         let averages = !self.holds && !self.decided;
@@ -253,6 +277,9 @@ impl Judge {
         // What slow jobs have done so far goes into the next stretch; after a change of kind all begin anew.
         self.now.iter_mut().filter(|seen| seen.counted() >= STRETCH_ITERATIONS / 2).for_each(|seen| *seen = Seen::default());
         let held = self.holds;
+        if is_unproven {
+            self.left = 0;
+        }
         let verdict = self.decide(waits);
         if self.holds != held {
             self.now.fill(Seen::default());
@@ -359,7 +386,7 @@ mod tests {
         assert!(!verdicts[0].hold && verdicts[0].is_new && (verdicts[0].worst - 1.1).abs() < 1e-9);
         assert!(!judge.holds());
         // And begin again when that has changed: what harmed by a tenth is tried after three times as long.
-        let (verdicts, _) = run(&mut judge, 90, 100, 10, 95 * (STRETCH_ITERATIONS + SETTLING));
+        let (verdicts, _) = run(&mut judge, 90, 100, 10, 91 * (STRETCH_ITERATIONS + SETTLING));
         assert_eq!(verdicts, []);
         let (verdicts, _) = run(&mut judge, 90, 100, 10, 5 * (STRETCH_ITERATIONS + SETTLING));
         assert!(verdicts.iter().any(|v| v.hold) && judge.is_worth_it());
@@ -520,6 +547,45 @@ mod tests {
         assert!(next.holds());
         let (verdicts, _) = run(&mut next, 110, 100, 10, 3 * stretch);
         assert!(verdicts.len() == 1 && !verdicts[0].hold, "{verdicts:?}");
+    }
+
+    /// Found by random jobs whose profiles were wrong: one waited for a third of its time through 56 iterations, a quarter of all that it ran.
+    #[test]
+    fn jobs_that_wait_for_long_are_compared_soon() {
+        for waits in [6, 20, 60] {
+            let mut judge = Judge::new(2);
+            let (verdicts, free) = run(&mut judge, 100 + waits, 100, waits, 200);
+            assert!(verdicts.len() == 1 && !verdicts[0].hold, "{waits}: {verdicts:?}");
+            assert_eq!(200 - free, CLEAR_ITERATIONS + SETTLING, "{waits}");
+            // Where turns pay all the same, the next comparison is no sooner for it.
+            let mut judge = Judge::new(2);
+            let (verdicts, free) = run(&mut judge, 100 + waits, 200, waits, 30 * (STRETCH_ITERATIONS + SETTLING) / (1 + waits / 5));
+            assert!(verdicts.len() == 1 && verdicts[0].hold && free == CLEAR_ITERATIONS + SETTLING, "{waits}: {verdicts:?}");
+        }
+    }
+
+    #[test]
+    fn a_judge_that_resumes_tries_no_sooner_than_the_one_before() {
+        let stretch = STRETCH_ITERATIONS + SETTLING;
+        let found = |judge: &Judge| {
+            let mean = |job: usize| (judge.held[job], judge.free[job]);
+            let job = |at| ComparedJob { name: "a".into(), iteration: Nanos(100), held: mean(at).0, free: mean(at).1 };
+            let Judge { decided, left, apart, let_go, .. } = *judge;
+            Comparison { jobs: vec![job(0), job(1)], hold: decided, left, apart, let_go }
+        };
+        let mut judge = Judge::new(2);
+        run(&mut judge, 110, 100, 10, 5 * stretch);
+        let mut resumed = Judge::resume(&found(&judge));
+        assert!(!resumed.holds() && !resumed.is_worth_it());
+        assert_eq!(run(&mut resumed, 110, 100, 10, 90 * stretch), (Vec::new(), 90 * stretch));
+        // Free jobs that meet after the start take turns again.
+        let mut resumed = Judge::resume(&found(&judge));
+        let (verdicts, _) = run(&mut resumed, 105, 130, 5, 4 * stretch);
+        assert!(verdicts.iter().any(|v| v.hold), "{verdicts:?}");
+        // A file says what it likes, and a trial comes all the same.
+        let wild = Comparison { left: u64::MAX, apart: 0, let_go: u32::MAX, ..found(&judge) };
+        let mut resumed = Judge::resume(&wild);
+        assert!(run(&mut resumed, 90, 100, 10, (APART_MAX + 4) * stretch).0.iter().any(|v| v.hold));
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! (number, kind) only grows, a note that says less than is known is old, and one that says the same is answered again. Every
 //! note has an answer, so an agent repeats what was not answered; [`OrderKind::Withdraw`], which answers nothing, is repeated here.
 //!
-//! Nothing of this is durable. After a restart agents say again where their jobs are.
+//! Nothing of this is durable but what comparisons found ([`Comparison`]). After a restart agents say again where their jobs are.
 
+mod comparison;
 mod entry;
 mod judge;
 mod measure;
@@ -28,7 +29,8 @@ use crate::SessionId;
 use entry::{Entry, Place};
 use judge::Judge;
 
-pub use judge::{Judged, MeanOf, Verdict};
+pub use comparison::{ComparedJob, Comparison, MeanOf};
+pub use judge::{Judged, Verdict};
 pub use measure::MeasuredJobs;
 pub use message::{Granted, Note, NoteKind, Order, OrderKind};
 pub use recent::{Measured, SPREAD_PARTS};
@@ -68,6 +70,8 @@ const OPEN_ITERATIONS: u64 = 16;
 pub enum TurnEvent {
     /// These groups are in force, in place of all before. Groups that stay are the same by identity and go on as they were.
     Groups(Vec<Arc<TurnGroup>>),
+    /// These comparisons were found before the service started. Groups that begin with the next [`TurnEvent::Groups`] go on from them.
+    Known(Vec<Arc<Comparison>>),
     /// An agent was admitted.
     Session {
         /// Its session, greater than every earlier one.
@@ -161,6 +165,8 @@ pub struct Turns {
     orders: VecDeque<(SessionId, Order)>,
     judged: VecDeque<Judged>,
     measured: VecDeque<MeasuredJobs>,
+    /// By the name under which each is kept, until the first groups are there.
+    known: BTreeMap<Arc<str>, Arc<Comparison>>,
     last_group: u64,
     now: FabricTime,
 }
@@ -171,6 +177,7 @@ impl Turns {
         self.now = self.now.max(now);
         match event {
             TurnEvent::Groups(groups) => self.replace(groups),
+            TurnEvent::Known(found) => self.known.extend(found.into_iter().filter_map(|found| Some((found.name()?.clone(), found)))),
             TurnEvent::Session { session, host } => drop(self.sessions.insert(session, host)),
             TurnEvent::Gone { session } => self.gone(session),
             TurnEvent::Note { session, note } => self.note(session, &note),
@@ -224,7 +231,7 @@ impl Turns {
 
     /// Puts other groups in force. Jobs keep what is known of them and where they are.
     fn replace(&mut self, groups: Vec<Arc<TurnGroup>>) {
-        let mut before = core::mem::take(&mut self.groups);
+        let (mut before, known) = (core::mem::take(&mut self.groups), core::mem::take(&mut self.known));
         let mut fresh = Vec::new();
         for of in groups {
             // A commit plans again whom it meets, and mostly nothing changes for them: then the group goes on, and so does its judge.
@@ -240,7 +247,10 @@ impl Turns {
         for of in fresh {
             self.last_group += 1;
             let id = self.last_group;
-            let (mut arbiter, mut judge) = (Arbiter::new(of.group.clone()), Judge::new(of.jobs.len()));
+            let found = of.jobs.first().and_then(|job| known.get(&job.name)).filter(|found| found.is_of(&of));
+            let mut judge = found.map_or_else(|| Judge::new(of.jobs.len()), |found| Judge::resume(found));
+            let mut arbiter = Arbiter::new(of.group.clone());
+            arbiter.set_open(self.now, !judge.holds());
             for (index, job) in (0..).zip(&of.jobs) {
                 left.remove(&job.name);
                 let entry = self.jobs.entry(job.name.clone()).or_insert_with(|| Entry::new(job));
@@ -418,8 +428,7 @@ impl Turns {
         let is_measured = holds && entry.measure.iteration(took, waited, running.broken);
         if let Some(verdict) = running.judge.iteration(index, took, waited) {
             running.judged = Some((self.now, verdict));
-            let jobs = running.of.jobs.iter().map(|j| j.name.clone()).collect();
-            self.judged.push_back(Judged { jobs, verdict });
+            self.judged.push_back(Judged { verdict, comparison: running.judge.comparison(&running.of) });
         }
         running.arbiter.set_open(self.now, !running.judge.holds());
         if is_measured {
@@ -670,6 +679,32 @@ mod tests {
         world.turns.handle(FabricTime(100 * MS), TurnEvent::Note { session: SessionId(1), note });
         let (_, order) = world.turns.poll().unwrap();
         assert_eq!((order.kind, order.at_most), (Hold, Nanos(51 * MS)), "the rest of the lease of b");
+    }
+
+    /// A service that ended every minute would else have its jobs try turns that harm them for as long.
+    #[test]
+    fn a_group_goes_on_from_what_was_found_before_the_service_started() {
+        let group = group(&["a", "b", "c"], false);
+        let found = |hold, iteration| {
+            let mean = |ms| MeanOf { count: 24, mean: Nanos(ms * MS) };
+            let job =
+                |job: &TurnJob| ComparedJob { name: job.name.clone(), iteration: Nanos(iteration * MS), held: mean(110), free: mean(100) };
+            Arc::new(Comparison { jobs: group.jobs.iter().map(job).collect(), hold, left: 64, apart: 32, let_go: u32::from(!hold) })
+        };
+        // Held, as after another job was compared, or none.
+        for (known, holds) in [(found(false, 100), false), (found(true, 100), true), (found(false, 90), true)] {
+            let mut turns = Turns::default();
+            turns.handle(FabricTime(0), TurnEvent::Known(vec![known.clone()]));
+            turns.handle(FabricTime(0), TurnEvent::Groups(vec![group.clone()]));
+            let running = turns.groups.values().next().unwrap();
+            assert_eq!((running.judge.holds(), running.arbiter.is_open()), (holds, !holds));
+            let now = running.judge.comparison(&group);
+            assert_eq!(now == *known, known.jobs[0].iteration == Nanos(100 * MS), "kept again as it was");
+            // It is not known for ever: another group of these jobs is compared from its beginning.
+            turns.handle(FabricTime(0), TurnEvent::Groups(Vec::new()));
+            turns.handle(FabricTime(0), TurnEvent::Groups(vec![group.clone()]));
+            assert!(turns.groups.values().all(|running| running.judge.holds()));
+        }
     }
 
     /// Found by random jobs: a job that sends next to nothing, so that its end overtakes its start, seemed to take two iterations for one.

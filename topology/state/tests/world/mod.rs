@@ -152,7 +152,7 @@ impl Driver {
                 Action::Reply { request, result } => self.replies.push((request, result)),
                 Action::SendPlan { session, plan_version, slots } => self.plans.push((session, plan_version, slots)),
                 Action::Disconnect { session, .. } => self.disconnected.push(session),
-                Action::Turns { groups } => self.turns = Some(groups),
+                Action::Turns { groups, .. } => self.turns = Some(groups),
                 Action::Notice(notice) => self.notices.push(notice),
             }
         }

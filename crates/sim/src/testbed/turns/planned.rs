@@ -30,7 +30,7 @@ pub fn planned_groups(case: &Case<'_>, config: &state::Config) -> Result<Vec<Arc
         while let Some(action) = service.poll() {
             match action {
                 Action::Persist { ticket, .. } => service.handle(now, Event::Persisted { ticket }),
-                Action::Turns { groups: planned } => groups = planned,
+                Action::Turns { groups: planned, .. } => groups = planned,
                 Action::Reply { result: Err(refusal), .. } => return Err(SimError::Refused(refusal.to_string())),
                 _ => {}
             }
