@@ -82,11 +82,11 @@ fn bounded(name: &str, case: &Case, jitter_permille: u32, free: f64, most: &[f64
 fn whoever_fits_one_after_the_other_pays_nothing() {
     let one_link = |ups: &[u64]| Case::new(ups.iter().map(|up| one(100, *up, &[0])).collect());
     let cases = [
-        ("two of 0.45", one_link(&[45, 45]), 1.2, [1.001, 1.002]),
+        ("two of 0.45", one_link(&[45, 45]), 1.15, [1.001, 1.002]),
         ("three, load 0.99", one_link(&[33; 3]), 1.2, [1.006, 1.016]),
         ("five of 0.18", one_link(&[18; 5]), 1.15, [1.005, 1.015]),
         ("four sizes", one_link(&[40, 30, 20, 5]), 1.2, [1.005, 1.03]),
-        ("1:2", Case::new(vec![one(50, 22, &[0]), one(100, 25, &[0])]), 1.1, [1.002, 1.007]),
+        ("1:2", Case::new(vec![one(50, 22, &[0]), one(100, 25, &[0])]), 1.07, [1.002, 1.007]),
         ("chain", Case::new(vec![one(100, 45, &[0]), one(100, 45, &[0, 1]), one(100, 45, &[1])]), 1.3, [1.002, 1.005]),
         ("loop", Case::new(vec![one(100, 31, &[0, 1]), one(100, 31, &[1, 2]), one(100, 31, &[2, 0])]), 1.15, [1.004, 1.01]),
         ("ring of six", Case::new((0..6).map(|l| one(100, 30, &[l, (l + 1) % 6])).collect()), 1.15, [1.002, 1.005]),
@@ -100,7 +100,7 @@ fn whoever_fits_one_after_the_other_pays_nothing() {
 /// Where the profile begins with computing, the gate stands before the sending all the same.
 #[test]
 fn a_profile_may_begin_with_a_down_phase() {
-    bounded("two, Down first", &Case::equal(2, &[(55, 100, 100)], Asks::Iteration, 1_000), TWO_PERCENT, 1.2, &[1.001]);
+    bounded("two, Down first", &Case::equal(2, &[(55, 100, 100)], Asks::Iteration, 1_000), TWO_PERCENT, 1.15, &[1.001]);
 }
 
 /// The slower one sets the pace: 369 for both, and 1.04 for both.
@@ -128,7 +128,7 @@ fn several_phases_take_turns_one_by_one() {
     let mixed = vec![one(100, 40, &[0]), (100, vec![(0, 20, 100), (60, 80, 100)], vec![0])];
     for price_permille in [1_000, 1_250] {
         let equal = |count: usize, ups: &[(u64, u64, u64)]| Case::equal(count, ups, Asks::Phases, price_permille);
-        bounded("two phases", &equal(2, &[(0, 20, 100), (50, 70, 100)]), TWO_PERCENT, 1.15, &[1.002]);
+        bounded("two phases", &equal(2, &[(0, 20, 100), (50, 70, 100)]), TWO_PERCENT, 1.1, &[1.002]);
         bounded("three phases", &equal(2, &[(0, 12, 100), (32, 44, 100), (64, 76, 100)]), TWO_PERCENT, 1.07, &[1.002]);
         bounded("three of two phases", &equal(3, &[(0, 14, 100), (50, 64, 100)]), TWO_PERCENT, 1.15, &[1.003]);
         let mixed = Case { jobs: mixed.clone(), asks: Asks::Phases, price_permille };
@@ -148,7 +148,7 @@ fn curves_at_the_start_depend_on_the_beginning() {
         times[1][0]
     };
     assert!(turned(&two, Begin::Together) < 1.004 && turned(&three, Begin::Together) < 1.012);
-    assert!(turned(&two, Begin::Anywhere) < 1.02 && turned(&three, Begin::Anywhere) > 1.03);
+    assert!(turned(&two, Begin::Anywhere) < 1.05 && turned(&three, Begin::Anywhere) > 1.03);
 }
 
 /// 0.7 of the time at rate 0.6, twice: 1.40 in turns, and 1.136 together. A price of 1.25 lets 1.2 pass, so both go.

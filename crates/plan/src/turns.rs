@@ -419,6 +419,18 @@ mod tests {
         assert_eq!(three.chosen.taking.opponents, [[1, 2], [0, 2], [0, 1]]);
     }
 
+    /// Found by random jobs: eight draws of where two equal jobs begin missed each time that they meet, and nobody took turns.
+    #[test]
+    fn equal_jobs_that_may_meet_take_turns_whatever_their_period() {
+        for period in (200..700).step_by(7) {
+            for percent in [13, 18, 30, 45] {
+                let up = period * percent / 100;
+                let advice = Case::new(&[(period, up, 100), (period, up, 100)], &[&[0, 1]]).advise();
+                assert_eq!(advice.brings(), Brings::Time, "{up} of {period}");
+            }
+        }
+    }
+
     #[test]
     fn of_runs_that_cost_too_much_nobody_takes_turns() {
         let jobs: Vec<(u64, u64, u64)> = (0..1_000).map(|j| (1_000 + j, 500, 20)).collect();
