@@ -50,7 +50,8 @@ EXAMPLES
   Columns of such a file, in any order:
     num_gpu, k, models (joined by +), T_best_raw_ms, T_best_with_group_overhead_ms, T_worst_with_group_overhead_ms,
     gamma_best, sum_norm_throughput, autopack_would_unpack (0 or 1), best_slot_order (place of each member by slot, - = empty, joined by /)
-  Exit code 1 when a row differs by more than a millionth, or by more than the digits that it is written with.";
+  Exit code 1 when a row differs by more than a millionth, or by more than the digits that it is written with. Of orders that reach the same
+  period each is right.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -24,22 +24,31 @@ const PHASES: usize = 2 * GROUP_MAX;
 const AGREE: f64 = 1e-3;
 
 pub(super) fn interleave(members: &[Stages], order: Order) -> Interleaving {
-    let n = members.len();
     let mut found = None;
-    for places in orders(n) {
+    artifact_orders(members).for_each(|tried| keep(&mut found, tried, order));
+    found.unwrap_or(Interleaving { period_s: 0.0, slots: [None; GROUP_MAX] })
+}
+
+/// Every order of up to [`GROUP_MAX`] members that the authors' simulator tries, in its order.
+pub fn artifact_orders(members: &[Stages]) -> impl Iterator<Item = Interleaving> {
+    let members = &members[..members.len().min(GROUP_MAX)];
+    let n = members.len();
+    let all = orders(n).map(move |places| {
         let mut slots = [None; GROUP_MAX];
         for (slot, &member) in slots.iter_mut().zip(&places[..n]) {
             *slot = Some(member as u8);
         }
         let placed = places.map(|member| members.get(member).copied().unwrap_or(EMPTY));
-        keep(&mut found, Interleaving { period_s: period(&placed[..n]), slots }, order);
-    }
-    if let [a, b] = members {
+        Interleaving { period_s: period(&placed[..n]), slots }
+    });
+    let pair = if let [a, b] = members {
         // Numbered as the others, with an empty slot between the two.
         let period_s = a.load_s.max(b.gpu_s + b.net_s) + b.load_s.max(a.gpu_s + a.net_s);
-        keep(&mut found, Interleaving { period_s, slots: [Some(0), None, Some(1), None] }, order);
-    }
-    found.unwrap_or(Interleaving { period_s: 0.0, slots: [None; GROUP_MAX] })
+        Some(Interleaving { period_s, slots: [Some(0), None, Some(1), None] })
+    } else {
+        None
+    };
+    all.chain(pair)
 }
 
 const EMPTY: Stages = Stages { load_s: 0.0, gpu_s: 0.0, net_s: 0.0 };

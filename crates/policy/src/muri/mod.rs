@@ -15,6 +15,7 @@ mod paper;
 mod stages;
 mod timing;
 
+pub use artifact::artifact_orders;
 pub use models::{MODELS, MeasuredModel, measured};
 pub use order::{GROUP_MAX, Interleaving, Order};
 pub use paper::GroupPhase;

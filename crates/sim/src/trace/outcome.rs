@@ -15,7 +15,7 @@ pub struct Outcome {
     /// Finish-time fairness (Themis, NSDI 2020) of each: its completion time over what it would have taken alone on its share of the cluster, of the
     /// GPUs over the mean number of jobs while it was there.
     pub rho: Vec<f64>,
-    /// When the last job ended, on the trace's clock.
+    /// From the first submission to the end of the last job, in seconds.
     pub makespan_s: f64,
     /// Decisions that were taken.
     pub decisions: u64,

@@ -73,15 +73,16 @@ fn play(trace: &Trace, setup: &Setup<'_>, watcher: Option<Watcher<'_>>) -> Resul
     let mut world = World::new(trace, setup, watcher)?;
     while world.step()? {}
     let jct_s = world.ended_s.iter().zip(&trace.jobs).map(|(end, job)| end - job.submitted_s).collect();
-    let makespan_s = world.ended_s.iter().copied().fold(0.0, f64::max);
+    let ended_s = world.ended_s.iter().copied().fold(0.0, f64::max);
+    let began_s = trace.jobs.iter().map(|job| job.submitted_s).fold(f64::INFINITY, f64::min).min(ended_s);
     Ok(Outcome {
         jct_s,
         rho: world.rho,
-        makespan_s,
+        makespan_s: ended_s - began_s,
         decisions: world.decisions,
         preemptions: world.preemptions,
         faults: world.outages.as_ref().map(Outages::outcome),
-        network: world.network.map(|network| network.outcome(makespan_s)),
+        network: world.network.map(|network| network.outcome(ended_s)),
     })
 }
 

@@ -11,7 +11,7 @@ pub struct ElasticOutcome {
     pub restarts: Vec<u32>,
     /// GPU time of each job by type, restarts included, in seconds.
     pub gpu_s: Vec<Vec<f64>>,
-    /// When the last job ended, on the trace's clock.
+    /// From the first submission to the end of the last job, in seconds.
     pub makespan_s: f64,
     /// What each decision cost, on the clock of the setup.
     pub policy_s: Vec<f64>,

@@ -247,7 +247,9 @@ impl World<'_> {
     fn end(mut self, jobs: &[Running<'_>]) -> ElasticOutcome {
         let ends = || jobs.iter().map(|job| job.ended_s.unwrap_or(f64::INFINITY));
         self.outcome.jct_s = ends().zip(jobs).map(|(end_s, job)| end_s - job.submission.submitted_s).collect();
-        self.outcome.makespan_s = ends().fold(0.0, f64::max);
+        let (ended_s, began_s) =
+            (ends().fold(0.0, f64::max), jobs.iter().map(|job| job.submission.submitted_s).fold(f64::INFINITY, f64::min));
+        self.outcome.makespan_s = (ended_s - began_s).max(0.0);
         self.outcome.restarts = jobs.iter().map(|job| job.restarts).collect();
         if let Some(on_fabric) = &self.on_fabric {
             (self.outcome.longer_mean, self.outcome.predicted) = (Some(on_fabric.longer_mean()), on_fabric.predicted());
