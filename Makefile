@@ -1,5 +1,5 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test test-rdma packages test-packages fresh skew soak bench measure lint doc fmt
+.PHONY: help setup demo test test-rdma packages test-packages fresh fuzz skew soak bench measure lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -28,6 +28,9 @@ test-packages: ## install and use what `make packages` built, on a fresh Debian 
 
 fresh: ## draw new cases for the property tests and the solver's fuzzer; reports, and blocks nothing
 	@scripts/fresh.sh $(ARGS)
+
+fuzz: setup ## fuzz the decoders by what inputs cover, each for a minute
+	@scripts/fuzz.sh $(ARGS)
 
 skew: setup ## run the programs of REV beside these, and upgrade in place (without REV: the newest release)
 	@scripts/skew.sh $(REV)
