@@ -151,6 +151,41 @@ fn measured_periods_drop_no_coupling_of_equal_ones() {
     }
 }
 
+/// Eight equal jobs of up to three phases, beside six measured ones that share a few ticks with them: too many levels for sums. Once nobody
+/// was moved, because a circle of the equal period repeats a job that shares two ticks with it 125,000 times: up to 0.09 was lost. The
+/// equal jobs, solved alone, are a good answer for all.
+#[test]
+fn jobs_that_hardly_lock_drop_no_coupling_of_equal_ones() {
+    let mut gained = 0;
+    for seed in 0..12 {
+        let mut random = Random(seed ^ 0x1005e);
+        let mut jobs: Vec<(u64, Phases)> = vec![];
+        for number in 0..14 {
+            let period = if number < 8 { 250_000 } else { 2 * random.range(75_000, 200_000) };
+            let (count, rate) = (random.range(1, 3), *random.pick(&[25, 40, 45, 50, 60, 75]));
+            let (slot, length) = (period / count, period * random.range(80, 140) / (20 * rate * count));
+            let phase = |i: u64, random: &mut Random| {
+                let start = i * slot + random.range(0, slot - length);
+                (start, start + length, rate)
+            };
+            jobs.push((period, (0..count).map(|i| phase(i, &mut random)).collect()));
+        }
+        let of = |jobs: &[(u64, Phases)]| {
+            let members = jobs.iter().enumerate().map(|(j, job)| (j, job.1.clone())).collect();
+            problem(&Instance { periods: jobs.iter().map(|job| job.0).collect(), links: vec![(100, members)] })
+        };
+        let options = Options { effort: if seed < 2 { Effort::Thorough } else { Effort::Fast }, ..Options::default() };
+        let found = solve(&of(&jobs), &options).unwrap();
+        let alone = solve(&of(&jobs[..8]), &options).unwrap();
+        let shifts: Vec<Ticks> = alone.shifts.iter().map(|s| s.shift).chain([Ticks(0); 6]).collect();
+        let known = evaluate(&of(&jobs), &shifts).unwrap();
+        assert!(found.mean_score > known.mean_score - 2e-3, "seed {seed}: {}, but {} exists", found.mean_score, known.mean_score);
+        assert!(found.mean_score + found.optimality.bound_gap >= known.mean_score - TOLERANCE, "seed {seed}");
+        gained += u64::from(known.mean_score > known.zero_shift_mean_score + 1e-2);
+    }
+    assert!(gained > 6, "shifts matter in {gained} links");
+}
+
 #[test]
 fn evaluation_of_any_shifts_equals_the_walk() {
     for seed in 0..3_000 {

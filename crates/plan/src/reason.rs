@@ -112,7 +112,8 @@ pub enum Remainder {
         /// Its period.
         period: Nanos,
     },
-    /// Their phases cannot all be kept apart on all the links they share.
+    /// The phases of the coupled group cannot all be kept apart on all its links. Those on one of its links perhaps could, at the price
+    /// of the others.
     Crowded {
         /// Whether that is proven, or only the best found.
         proven: bool,
@@ -175,7 +176,7 @@ impl fmt::Display for Remainder {
             Self::Unlocked { job, lock, period } => {
                 write!(f, "{job} does not lock with the others: its shift matters only modulo {} of its {}", Time(*lock), Time(*period))
             }
-            Self::Crowded { proven: true } => f.write_str("their phases cannot all be kept apart"),
+            Self::Crowded { proven: true } => f.write_str("no shifts keep all phases of the coupled group apart"),
             Self::Crowded { proven: false } => f.write_str("no better shifts were found"),
         }
     }
@@ -198,9 +199,10 @@ impl fmt::Display for Explanation {
             Reason::Separated { before, moved, slack } => {
                 write!(f, "{}; shifting {} removes it; slack {}", Met(jobs, before), shifts(moved), Time(*slack))
             }
-            // Shifts serve all links together, so on a single link the overlap may even grow.
+            // Shifts serve all links together, and lower what is sent beyond the capacity rather than the time of it: on a single link the
+            // overlap may even grow, though other shifts would shorten it.
             Reason::Remains { before, after, moved, why } if moved.is_empty() || after.over >= before.over => {
-                write!(f, "{}, and no shift shortens it: {why}", Met(jobs, before))
+                write!(f, "{}, and the best shifts found do not shorten it: {why}", Met(jobs, before))
             }
             Reason::Remains { before, after, moved, why } => {
                 write!(f, "{}; shifting {} leaves {}: {why}", Met(jobs, before), shifts(moved), Time(after.over))
@@ -271,15 +273,15 @@ mod tests {
         let why = Remainder::Unlocked { job: "b".into(), lock: Nanos(17), period: Nanos(254_931_117) };
         assert_eq!(
             say(&["a", "b"], 0, remains(38, vec![], why)),
-            "link leaf3->spine1: a and b overlap 38 ms of 255 ms, and no shift shortens it: b does not lock with the others: its shift matters only modulo 17 ns of its 254.931 ms"
+            "link leaf3->spine1: a and b overlap 38 ms of 255 ms, and the best shifts found do not shorten it: b does not lock with the others: its shift matters only modulo 17 ns of its 254.931 ms"
         );
-        let ends = |why| say(&["a", "b"], 0, remains(38, vec![], why)).split_once("shortens it: ").map(|s| s.1.to_string()).unwrap();
+        let ends = |why| say(&["a", "b"], 0, remains(38, vec![], why)).split_once("do not shorten it: ").map(|s| s.1.to_string()).unwrap();
         assert_eq!(ends(Remainder::AlwaysOn { job: "b".into() }), "b never stops sending");
         assert_eq!(
             ends(Remainder::AloneExceeds { job: "b".into(), peak: Rate(80_000), capacity: Rate(50_000) }),
             "b alone demands 80 Gb/s of 50 Gb/s"
         );
-        assert_eq!(ends(Remainder::Crowded { proven: true }), "their phases cannot all be kept apart");
+        assert_eq!(ends(Remainder::Crowded { proven: true }), "no shifts keep all phases of the coupled group apart");
         assert_eq!(ends(Remainder::Crowded { proven: false }), "no better shifts were found");
     }
 

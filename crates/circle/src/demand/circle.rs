@@ -9,7 +9,7 @@ use super::{
     background::Background,
     distribution,
     folded::Folded,
-    perimeter::{Periodic, perimeter},
+    perimeter::{Perimeter, Periodic, perimeter},
 };
 use crate::{
     Effort,
@@ -63,9 +63,15 @@ pub(crate) struct Circle {
 
 impl Circle {
     /// A circle of that perimeter. `members` are (job, phases, period), none of them silent.
+    #[cfg(test)]
     pub(crate) fn new(capacity: u64, multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64) -> Self {
+        Self::around(capacity, multiplicity, members, perimeter, &vec![false; members.len()])
+    }
+
+    /// A circle of that perimeter, on which the `loose` members are seen as the mean over all their turns.
+    fn around(capacity: u64, multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64, loose: &[bool]) -> Self {
         // On a circle whose perimeter divides `M` each job is folded to the gcd with that perimeter (docs/model.md, section 2).
-        let mut circle = Self::folded(capacity, members, |m| members[m].2.gcd(&perimeter));
+        let mut circle = Self::folded(capacity, members, |m| if loose[m] { 1 } else { members[m].2.gcd(&perimeter) });
         circle.perimeter = perimeter;
         circle.finish(multiplicity);
         // A sweep merges levels beyond its limit (`DemandSum::mixture`); the blur says what that can lose under any shifts.
@@ -119,13 +125,13 @@ impl Circle {
             return None;
         }
         let periodic: Vec<Periodic> = active.iter().map(|m| Periodic::new(m.1, m.2)).collect();
-        let around = |perimeter: u64| Self::new(link.capacity.0, multiplicity, &active, perimeter);
+        let around = |on: &Perimeter| Self::around(link.capacity.0, multiplicity, &active, on.ticks, &on.loose);
         let negligible = NEGLIGIBLE * link.capacity.0 as f64;
         let whole = perimeter(&periodic, effort.pieces_max());
         let short = REPEATS_MAX * periodic.iter().map(Periodic::pieces).sum::<u64>();
         // Scores on this circle are true: few jobs are added up on smaller circles (`FEW_JOBS`), and a short circle is swept.
         if whole.blur == 0.0 && (active.len() <= distribution::FEW_JOBS || whole.pieces <= u128::from(short)) {
-            return Some(around(whole.ticks));
+            return Some(around(&whole));
         }
         // A circle that is too long to be swept needs not be: sums on smaller ones can still be short.
         if whole.blur > 0.0 && active.len() <= distribution::SUMMANDS_MAX {
@@ -139,7 +145,7 @@ impl Circle {
         let brief = perimeter(&periodic, short.min(effort.pieces_max()));
         // The shorter circle is taken unless it drops couplings of consequence that the longer one keeps.
         let best = if brief.blur <= negligible || brief.blur <= whole.blur { brief } else { whole };
-        let mut circle = around(best.ticks);
+        let mut circle = around(&best);
         // Dropped couplings come on top of merged levels: the sum of both bounds the difference.
         circle.blur += best.blur;
         Some(circle)

@@ -92,12 +92,12 @@ impl Folded {
             let cut = levels.len().saturating_mul(2 * phases.len() + 1) > FOLD_ATOMS_MAX;
             // The demand at one point is at most twice its mean away from that mean, on average.
             folded.blur = if cut { 2.0 * mean } else { 0.0 };
-            fold_turns(&mut folded, &levels, phases, turns, level_of);
+            let means = fold_turns(&mut folded, &levels, phases, turns, level_of);
+            if cut {
+                levels = folded.push_means(&means);
+            }
         }
-        // Where means stand for distributions, `fold_turns` has listed levels of its own.
-        if folded.blur == 0.0 {
-            folded.levels = levels;
-        }
+        folded.levels = levels;
         // Every piece has an atom, so equal counts mean one level each. The floor, which is no piece, is not there yet.
         folded.locked = folded.atoms.len() == folded.starts.len();
         folded.spans = folded.sent();
@@ -149,6 +149,19 @@ impl Folded {
             loud.map(move |&(level, probability)| Span { from, to, level, probability })
         };
         (0..self.starts.len()).flat_map(span).collect()
+    }
+
+    /// Appends pieces of one level each, (start, mean); returns the levels, ascending as floors, tails and slopes read them.
+    fn push_means(&mut self, means: &[(u64, f64)]) -> Vec<f64> {
+        let mut levels: Vec<f64> = means.iter().map(|m| m.1).collect();
+        // Index 0 stays level zero, as everywhere.
+        levels.push(0.0);
+        levels.sort_unstable_by(f64::total_cmp);
+        levels.dedup();
+        for &(start, mean) in means {
+            self.piece(start, [(levels.partition_point(|l| *l < mean) as u32, 1.0)]);
+        }
+        levels
     }
 
     /// Appends a piece, unless it goes on as the one before.
@@ -214,8 +227,10 @@ impl Folded {
     }
 }
 
-/// Counts, for each piece of `[0, G)`, in how many of the `turns` each level is sent.
-fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64, level_of: impl Fn(&Phase) -> usize) {
+/// Counts, for each piece of `[0, G)`, in how many of the `turns` each level is sent. Where distributions are cut, no piece is appended,
+/// and the start and mean of each are returned.
+fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64, level_of: impl Fn(&Phase) -> usize) -> Vec<(u64, f64)> {
+    let mut means = Vec::new();
     let g = folded.period;
     let mut counts = vec![0_i64; levels.len()];
     let mut steps: Vec<(u64, usize, i64)> = Vec::with_capacity(2 * phases.len());
@@ -251,14 +266,7 @@ fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64,
         let idle = (turns as i64 - busy) as f64 / turns as f64;
         let shares = counts.iter().enumerate().filter(|&(_, &c)| c > 0).map(|(l, &c)| (l, c as f64 / turns as f64));
         if folded.blur > 0.0 {
-            let mean: f64 = shares.map(|(l, p)| levels[l] * p).sum();
-            // Level index 0 stays level zero, as everywhere.
-            if folded.levels.is_empty() {
-                folded.levels.push(0.0);
-            }
-            folded.levels.push(mean);
-            let index = (folded.levels.len() - 1) as u32;
-            folded.piece(at, [(index, 1.0)]);
+            means.push((at, shares.map(|(l, p)| levels[l] * p).sum()));
         } else {
             let zero = (idle > 0.0).then_some((0, idle));
             let atoms: Vec<(u32, f64)> = zero.into_iter().chain(shares.map(|(l, p)| (l as u32, p))).collect();
@@ -266,6 +274,7 @@ fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64,
         }
         at = steps.get(next).map_or(g, |s| s.0);
     }
+    means
 }
 
 #[cfg(test)]
@@ -295,6 +304,19 @@ mod tests {
         assert_eq!(f.levels, [0.0, 10.0]);
         assert_eq!(f.atoms(0), [(0, 2.0 / 3.0), (1, 1.0 / 3.0)]);
         assert_eq!(f.atoms(1), [(0, 1.0 / 3.0), (1, 2.0 / 3.0)]);
+    }
+
+    /// Two turns of a job of more levels than are kept, loud at first and quiet later: each piece has its mean, and levels ascend all the
+    /// same, because floors, tails and slopes read them so. Silent at some points, the job has no floor.
+    #[test]
+    fn means_that_stand_for_many_levels_ascend() {
+        let phases: Vec<Phase> = (0..800).map(|i| phase(3 * i, 3 * i + 1, 1_000 - i)).collect();
+        let f = Folded::new(&phases, 4_800, 2_400);
+        assert!(f.blur > 0.0 && f.is_locked(), "cut to means");
+        assert!(f.levels[0] == 0.0 && f.levels.windows(2).all(|l| l[0] < l[1]), "{:?}", &f.levels[..3]);
+        assert_eq!(f.floor(), None);
+        let mean = |at: u64| f.level(f.piece_at(at));
+        assert_eq!((mean(0), mean(1), mean(3)), (500.0, 0.0, 499.5));
     }
 
     /// A phase that ends exactly on a multiple of the folded period must not leave a stray turn.
