@@ -1,5 +1,5 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test test-rdma packages test-packages fresh fuzz skew soak bench measure lint doc fmt
+.PHONY: help setup demo test test-rdma test-nccl packages test-packages fresh fuzz skew soak bench measure lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -18,6 +18,10 @@ test: setup ## run every test
 test-rdma: ## run RDMA writers by turns in a virtual machine with Soft-RoCE
 	@scripts/setup.sh rdma
 	@scripts/test-rdma.sh
+
+test-nccl: ## try the libraries for NCCL with real releases, which are fetched (1.4 GB)
+	@scripts/setup.sh nccl
+	@scripts/test-nccl.sh $(ARGS)
 
 packages: ## build the wheel, Debian packages, images and the chart into out/packages
 	@scripts/packages.sh $(ARGS)

@@ -100,11 +100,12 @@ PACKAGES = [
     Package(
         name="antiphase-gate",
         section="libs",
-        summary="gate of Antiphase for training jobs in C, and the plugin for NCCL",
-        description="The library that a job calls before it sends, its C header, and a profiler plugin that tells the agent what NCCL does.",
+        summary="gate of Antiphase for training jobs in C, and libraries for NCCL",
+        description="The library that a job calls before it sends, its C header, and a profiler plugin that tells the agent what NCCL does. For NCCL before 2.23 a library to preload.",
         libraries=(
             ("libantiphase_gate.so", "libantiphase_gate.so"),
             ("libnccl_profiler_antiphase.so", "libnccl-profiler-antiphase.so"),
+            ("libnccl_calls_antiphase.so", "libnccl-calls-antiphase.so"),
         ),
         files=(("agent/gate/include/antiphase_gate.h", "usr/include"),),
         suggests="antiphase-agent",

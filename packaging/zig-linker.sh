@@ -3,7 +3,7 @@
 # PACKAGES_ZIG is the interpreter that has the package ziglang, PACKAGES_GLIBC the oldest glibc that the library has to load with.
 set -eu
 
-# It knows no --exclude-libs, by which the plugin for NCCL keeps the gate's C interface to itself; so that leaves the list of exports.
+# It knows no --exclude-libs, by which the libraries for NCCL keep the gate's C interface to themselves; so that leaves the list of exports.
 for argument; do
     shift
     case $argument in

@@ -39,7 +39,7 @@ else
     name=${machine//-/_}
     export PACKAGES_ZIG=$target/packaging/bin/python
     export "CARGO_TARGET_${name^^}_LINKER=$PWD/packaging/zig-linker.sh"
-    cargo build --locked --release --target "$machine" -p antiphase-gate -p antiphase-nccl --lib
+    cargo build --locked --release --target "$machine" -p antiphase-gate -p antiphase-nccl -p antiphase-nccl-calls --lib
     programs=$target/release libraries=$target/$machine/release
 fi
 

@@ -71,6 +71,10 @@ if [[ ${1:-} == rdma ]]; then
     want "iproute2 ethtool" "the virtual machine's hosts and switch" eval "rdma -V && ethtool --version"
     want "ibverbs-providers" "Soft-RoCE's part of the verbs library" test -e /etc/libibverbs.d/rxe.driver
 fi
+if [[ ${1:-} == nccl ]]; then
+    need "python3 python3-venv" "releases of NCCL are fetched by pip" python3 -c "import ensurepip, venv"
+    need "binutils" "the names that the plugin has are read by readelf" readelf --version
+fi
 if [[ ${1:-} == packages || ${1:-} == test-packages ]]; then
     need "python3 python3-venv" "the packages are put together by Python" python3 -c "import ensurepip, venv"
     need "binutils" "programs are stripped, and asked which glibc they need" objdump --version
@@ -112,6 +116,10 @@ fi
 # Tools of the registry for Python, of fixed versions, in an environment of their own: a linker that knows every glibc, and for the
 # tests what judges wheels, charts and documents of Kubernetes.
 tools=()
+if [[ ${1:-} == nccl ]]; then
+    need "python3 python3-venv" "releases of NCCL are fetched by pip" python3 -c "import ensurepip, venv"
+    need "binutils" "the names that the plugin has are read by readelf" readelf --version
+fi
 if [[ ${1:-} == packages || ${1:-} == test-packages ]]; then tools+=(ziglang==0.17.1); fi
 if [[ ${1:-} == test-packages ]]; then tools+=(auditwheel==6.8.2 helm-python-sdk==0.2.2 kubernetes-validate==1.37.0); fi
 if ((${#tools[@]})); then

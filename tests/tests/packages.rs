@@ -18,14 +18,21 @@ use tempfile::TempDir;
 use units::{Nanos, NodeTime};
 
 /// What is packed, as cargo names it.
-const BUILT: [&str; 6] =
-    ["antiphase", "antiphase-topology", "antiphase-agent", "antiphase-verbs", "libantiphase_gate.so", "libnccl_profiler_antiphase.so"];
+const BUILT: [&str; 7] = [
+    "antiphase",
+    "antiphase-topology",
+    "antiphase-agent",
+    "antiphase-verbs",
+    "libantiphase_gate.so",
+    "libnccl_profiler_antiphase.so",
+    "libnccl_calls_antiphase.so",
+];
 
 /// What tells a process which job it is, and where its library is.
 const VARIABLES: [&str; 8] =
     ["ANTIPHASE_JOB", "ANTIPHASE_DIR", "ANTIPHASE_GATE", "ANTIPHASE_GATE_LIBRARY", "LD_LIBRARY_PATH", "PYTHONPATH", "RANK", "SLURM_PROCID"];
 
-/// Three steps, then what the plugin's path is.
+/// Three steps, then where the package and the libraries for NCCL are.
 const STEPS: &str = "\
 import antiphase_gate
 for _ in range(3):
@@ -33,6 +40,7 @@ for _ in range(3):
     print(step.reason, 'held' if step.held_ns > 0 else step.outcome)
 print(antiphase_gate.__file__)
 print(antiphase_gate.nccl_plugin())
+print(antiphase_gate.nccl_calls())
 ";
 
 fn said(output: &Output) -> String {
@@ -173,9 +181,12 @@ fn a_wheel_brings_its_library_and_holds() {
     assert!(lines[..3].iter().all(|line| line.starts_with("on-time ")) && lines[..3].contains(&"on-time held"), "{text}");
     assert!(lines[3].starts_with(&*environment.folder.path().to_string_lossy()), "another package was imported: {text}");
     assert!(Path::new(lines[4]).ends_with("antiphase_gate/libnccl-profiler-antiphase.so"), "{text}");
-    // Beside the gate's library in one process, the plugin must not have the gate's names too.
-    let exported = ran(Command::new("objdump").args(["-T", lines[4]]));
-    assert!(exported.contains("ncclProfiler_v6") && !exported.contains("antiphase_gate_"), "{exported}");
+    assert!(Path::new(lines[5]).ends_with("antiphase_gate/libnccl-calls-antiphase.so"), "{text}");
+    // Beside the gate's library in one process, neither must have the gate's names too, and the plugin none of NCCL's.
+    let exported = |line: &str| ran(Command::new("objdump").args(["-T", line]));
+    let (plugin, calls) = (exported(lines[4]), exported(lines[5]));
+    assert!(plugin.contains("ncclProfiler_v6") && !plugin.contains("antiphase_gate_") && !plugin.contains("ncclAllReduce"), "{plugin}");
+    assert!(calls.contains("ncclAllReduce") && !calls.contains("antiphase_gate_"), "{calls}");
 
     // A job without a name is an obstacle.
     let told = environment.python(&["-m", "antiphase_gate"], None);
@@ -205,7 +216,7 @@ fn pip_in_a_checkout_installs_a_package_with_its_library() {
     let mut pip = environment.command("pip", None);
     ran(pip.args(["install", "--quiet"]).arg(checkout().join("agent/gate/python")).env("CARGO_TARGET_DIR", folder.join("target")));
     let asked = fs::read_to_string(folder.join("asked")).expect("cargo was asked");
-    assert_eq!(asked, "build --release -p antiphase-gate -p antiphase-nccl\n");
+    assert_eq!(asked, "build --release -p antiphase-gate -p antiphase-nccl -p antiphase-nccl-calls\n");
     let told = environment.python(&["-m", "antiphase_gate"], Some("a"));
     assert!(!told.status.success() && said(&told).contains("/a.page; is the job committed"), "{}", said(&told));
     PageWriter::create(environment.pages.path(), "a").expect("a page").write(&schedule());

@@ -8,6 +8,7 @@
 
 pub mod args;
 mod bytes;
+pub mod calls;
 pub mod clock;
 pub mod config;
 pub mod counters;

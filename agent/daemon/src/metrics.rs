@@ -12,8 +12,8 @@ use telemetry::{Counter, pfc::Pause};
 use units::NodeTime;
 
 use crate::{
-    clock::ClockEstimate, counters::CountersView, gates::GateTotals, pauses::PausesView, rdma::RdmaView, session::SESSION_COUNTS,
-    turns::NoteCounts,
+    calls::Iteration, clock::ClockEstimate, counters::CountersView, gates::GateTotals, pauses::PausesView, rdma::RdmaView,
+    session::SESSION_COUNTS, turns::NoteCounts,
 };
 
 /// What the agent knows, as of one moment.
@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub gates: Vec<(String, GateTotals)>,
     /// Turns, in order of their jobs.
     pub turns: Vec<(String, TurnCounts)>,
+    /// Iterations by what jobs call, in order of the jobs; only of those that have a library which tells it.
+    pub iterations: Vec<(String, Iteration)>,
     /// What came on the socket of the turns.
     pub notes: NoteCounts,
     /// The clock.
@@ -52,6 +54,7 @@ pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
     own(&mut page, snapshot, now);
     ports(&mut page, &snapshot.counters);
     gates(&mut page, &snapshot.gates);
+    calls(&mut page, &snapshot.iterations);
     turns(&mut page, snapshot);
     snapshot.rdma.iter().for_each(|view| rdma(&mut page, view));
     pauses(&mut page, &snapshot.pauses);
@@ -177,6 +180,15 @@ fn gates(page: &mut Page, gates: &[(String, GateTotals)]) {
         if let Some(iteration) = totals.iteration_p50 {
             page.gauge("gate_iteration_seconds", "Median time from start to start.", &labels, iteration.0 as f64 / 1e9);
         }
+    }
+}
+
+fn calls(page: &mut Page, iterations: &[(String, Iteration)]) {
+    for (job, iteration) in iterations {
+        let labels = [("job_id", job.as_str())];
+        let help = "Time from one iteration to the next, by what the job calls of its communication library.";
+        page.gauge("job_called_period_seconds", help, &labels, iteration.period.0 as f64 / 1e9);
+        page.gauge("job_calls_per_iteration", "Calls of one iteration.", &labels, iteration.calls as f64);
     }
 }
 

@@ -147,9 +147,9 @@ impl Pages {
         self.led.iter().map(|(job, led)| (job.as_str(), &led.slot))
     }
 
-    /// The jobs that take turns, in order of their names.
-    pub fn turning(&self) -> impl Iterator<Item = &str> {
-        self.led.iter().filter(|(_, led)| led.turn.is_some()).map(|(job, _)| job.as_str())
+    /// The led jobs and whether they take turns, in order of their names.
+    pub fn led_by_turns(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.led.iter().map(|(job, led)| (job.as_str(), led.turn.is_some()))
     }
 
     /// Puts a permission on the page of a job that takes turns, at once. The heartbeat carries it on. The page knows the longest wait.
@@ -167,7 +167,7 @@ impl Pages {
 
     /// Takes back every permission that is on a page: an agent that begins knows of none.
     pub fn forget_turns(&mut self, now: NodeTime) {
-        let turning: Vec<String> = self.turning().map(str::to_owned).collect();
+        let turning: Vec<String> = self.led_by_turns().filter(|(_, turns)| *turns).map(|(job, _)| job.to_owned()).collect();
         for job in turning {
             self.write_turn(&job, Turn::default(), PageChange::WriteAndWake, None, now);
         }

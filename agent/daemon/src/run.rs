@@ -322,6 +322,7 @@ impl Agent {
             self.clock().map(|clock| ClockQuality { offset_ns: clock.offset.0, bound_ns: clock.bound_at(at).0, rtt_ns: clock.rtt.0 });
         // The reports are read without a session too, because the totals of the metrics come from them.
         let mut gates = self.gates.report(self.pages.led(), at);
+        self.turn(|turns, around| turns.listen(around));
         let learned = self.alone.as_ref().and_then(|_| self.counters.learning().found(at));
         // Bytes do not say whose they are: a period is a job's only where one job runs. A job that nobody holds keeps no beat, and what was
         // learned of its iterations says more than a beat that was found by chance.
@@ -375,6 +376,7 @@ impl Agent {
             counters: self.counters.view(),
             gates: self.gates.totals(),
             turns: self.turns.totals(),
+            iterations: self.turns.iterations(),
             notes: self.turns.counts(),
             clock: self.clock,
             connected: self.ends.status.borrow().connected,

@@ -28,7 +28,13 @@ use tokio::{
 };
 use units::{Nanos, NodeTime};
 
-use crate::{bytes::ByteCounters, clock::ClockEstimate, config::CountersConfig, pages::Pages};
+use crate::{
+    bytes::ByteCounters,
+    calls::{Calls, Iteration},
+    clock::ClockEstimate,
+    config::CountersConfig,
+    pages::Pages,
+};
 
 /// Notes read at once. All jobs of a node are ready at the same time at worst, and anybody on the node may send any number.
 const NOTES_AT_ONCE: usize = 64;
@@ -66,7 +72,7 @@ pub struct NoteCounts {
     pub dropped: u64,
 }
 
-/// The turns of the jobs that this host leads.
+/// The jobs that this host leads: their turns, and what those call that have a library which tells it.
 #[derive(Debug)]
 pub struct Turns {
     jobs: BTreeMap<String, Job>,
@@ -76,7 +82,7 @@ pub struct Turns {
     are_bytes_ours: bool,
     /// Read while the job tells no ends.
     bytes: Option<ByteCounters>,
-    /// Bound while a job takes turns: a node without turns has no socket.
+    /// Bound while a job is led here.
     socket: Option<Socket>,
     /// The last error, so that it is said once.
     error: Option<ErrorKind>,
@@ -89,6 +95,8 @@ pub struct Turns {
 
 #[derive(Debug)]
 struct Job {
+    /// Only then notes are heard and the agent has anything to say.
+    takes_turns: bool,
     agent: TurnAgent,
     /// What of each second's room the job has taken: notes, and events of its ring.
     notes: PerSecond,
@@ -99,6 +107,7 @@ struct Job {
     events: Option<EventReader>,
     /// Starts in a row in which it told nothing.
     silent_starts: u32,
+    calls: Calls,
 }
 
 /// How much of something there was in the second under way.
@@ -141,23 +150,33 @@ impl Unread {
 }
 
 impl Job {
-    fn new(connected: bool) -> Self {
+    fn new(connected: bool, takes_turns: bool) -> Self {
         Self {
+            takes_turns,
             agent: TurnAgent::new(connected),
             notes: PerSecond::default(),
             events_read: PerSecond::default(),
             speaker: None,
             events: None,
             silent_starts: 0,
+            calls: Calls::default(),
         }
+    }
+
+    /// The same job under a plan that gives it turns, or no more: what it calls is the same.
+    fn under(self, connected: bool, takes_turns: bool) -> Self {
+        let Self { events, calls, speaker, .. } = self;
+        Self { events, calls, speaker, ..Self::new(connected, takes_turns) }
     }
 
     /// Takes a ring that the job passed, unless it is known: a plugin passes its ring again and again, for agents that begin anew. The
     /// ranks of a job pass one each, and the first that came is read as long as it tells something.
-    fn take_events(&mut self, passed: EventReader) {
-        let is_read = self.events.as_ref().is_some_and(|events| events.writer() == passed.writer() || !self.is_silent());
+    fn take_events(&mut self, passed: EventReader, now: NodeTime) {
+        let is_silent = if self.takes_turns { self.is_silent() } else { self.calls.is_quiet(now) };
+        let is_read = self.events.as_ref().is_some_and(|events| events.writer() == passed.writer() || !is_silent);
         if !is_read {
             (self.events, self.silent_starts) = (Some(passed), 0);
+            self.calls.begin(now);
             self.agent.forget_operations();
         }
     }
@@ -172,6 +191,7 @@ impl Job {
         let Some(events) = self.events.as_mut().filter(|_| self.events_read.take(now, 0) < EVENTS_PER_JOB_MAX) else { return Vec::new() };
         let mut read = Vec::new();
         let places = events.read(&mut read);
+        self.calls.take(&read, events.lost(), now);
         self.events_read.take(now, u32::try_from(places).unwrap_or(u32::MAX));
         let change = |event: &Event| match event.kind {
             EventKind::Busy => Some((event.at, event.value, false)),
@@ -257,17 +277,21 @@ impl Turns {
         }
     }
 
-    /// Follows the jobs of the pages that take turns, and forgets others. The socket is bound with the first of them; where it cannot
-    /// be, gates find nobody and go, and the next call tries again.
+    /// Follows the jobs of the pages, and forgets others. The socket is bound with the first of them; where it cannot be, gates find
+    /// nobody and go, and the next call tries again.
     pub(crate) fn follow(&mut self, pages: &Pages) {
         let mut before = core::mem::take(&mut self.jobs);
-        for job in pages.turning() {
-            let kept = before.remove(job).unwrap_or_else(|| Job::new(self.connected));
+        for (job, takes_turns) in pages.led_by_turns() {
+            let kept = match before.remove(job) {
+                Some(kept) if kept.takes_turns == takes_turns => kept,
+                Some(other) => other.under(self.connected, takes_turns),
+                None => Job::new(self.connected, takes_turns),
+            };
             self.jobs.insert(job.to_owned(), kept);
         }
         // Bytes do not say whose they are.
         self.are_bytes_ours = pages.jobs_here() == 1;
-        if !self.are_bytes_ours || self.jobs.is_empty() {
+        if !self.are_bytes_ours || !self.jobs.values().any(|job| job.takes_turns) {
             self.bytes = None;
         }
         if self.jobs.is_empty() {
@@ -302,7 +326,28 @@ impl Turns {
     /// Counts of each job, in order of their names.
     #[must_use]
     pub fn totals(&self) -> Vec<(String, TurnCounts)> {
-        self.jobs.iter().map(|(name, job)| (name.clone(), job.agent.counts())).collect()
+        self.turning().map(|(name, job)| (name.clone(), job.agent.counts())).collect()
+    }
+
+    /// Reads what libraries in the jobs told, and looks for iterations in it.
+    pub(crate) fn listen(&mut self, around: &mut Around<'_>) {
+        let told: Vec<String> = self.jobs.iter().filter(|(_, job)| job.events.is_some()).map(|(name, _)| name.clone()).collect();
+        for name in told {
+            self.with(&name, around, |_, _| ());
+            if let Some(job) = self.jobs.get_mut(&name) {
+                job.calls.look(around.now);
+            }
+        }
+    }
+
+    /// The iterations that jobs show in what they call, in order of their names; jobs that show none are left out.
+    #[must_use]
+    pub fn iterations(&self) -> Vec<(String, Iteration)> {
+        self.jobs.iter().filter_map(|(name, job)| Some((name.clone(), job.calls.iteration()?))).collect()
+    }
+
+    fn turning(&self) -> impl Iterator<Item = (&String, &Job)> {
+        self.jobs.iter().filter(|(_, job)| job.takes_turns)
     }
 
     /// When the bytes of this host are wanted.
@@ -361,8 +406,9 @@ impl Turns {
 
     /// Hands over the bytes that were read, and asks for others where they are wanted.
     fn count_bytes(&mut self, around: &mut Around<'_>) {
+        let job = self.turning().next().map(|(name, _)| name.clone());
         if let Some(carried) = self.bytes.as_mut().and_then(ByteCounters::take)
-            && let Some(job) = self.jobs.keys().next().cloned()
+            && let Some(job) = job
         {
             self.with(&job, around, |agent, now| agent.handle_bytes(now, carried.at, carried.bytes, carried.renewed));
         }
@@ -395,7 +441,7 @@ impl Turns {
     pub(crate) fn session(&mut self, connected: bool, sessions: u64, around: &mut Around<'_>) {
         let is_new = connected && self.sessions != sessions;
         (self.connected, self.sessions) = (connected, sessions);
-        let jobs: Vec<String> = self.jobs.keys().cloned().collect();
+        let jobs: Vec<String> = self.turning().map(|(name, _)| name.clone()).collect();
         for job in jobs {
             self.with(&job, around, |agent, now| {
                 if is_new {
@@ -415,7 +461,7 @@ impl Turns {
         for _ in 0..NOTES_AT_ONCE {
             let Some(socket) = &self.socket else { return };
             match socket.recv() {
-                Ok(Some(Received::Note(Heard { job, note, from }))) if self.may_say(&job, around, from) => {
+                Ok(Some(Received::Note(Heard { job, note, from }))) if self.hears(&job) && self.may_say(&job, around, from) => {
                     self.counts.heard += 1;
                     if let Some(job) = self.jobs.get_mut(job.as_str()) {
                         job.silent_starts = job.silent_starts.saturating_add(u32::from(note.kind == NoteKind::Started));
@@ -425,7 +471,7 @@ impl Turns {
                 Ok(Some(Received::Events { job, events, from })) if self.may_say(&job, around, from) => {
                     self.counts.heard += 1;
                     if let Some(job) = self.jobs.get_mut(job.as_str()) {
-                        job.take_events(events);
+                        job.take_events(events, around.now);
                     }
                 }
                 Ok(_) => self.counts.strange += 1,
@@ -448,6 +494,11 @@ impl Turns {
         self.rest_until = Some(Instant::now() + REST.max(now.elapsed() * REST_PER_READING));
     }
 
+    /// Whether notes of the job mean something: it takes turns.
+    fn hears(&self, name: &JobName) -> bool {
+        self.jobs.get(name.as_str()).is_some_and(|job| job.takes_turns)
+    }
+
     fn may_say(&mut self, name: &JobName, around: &Around<'_>, from: u32) -> bool {
         let owner = || report_owner(around.pages.directory(), name);
         self.jobs.get_mut(name.as_str()).is_some_and(|job| job.may_say(around.now, from, owner))
@@ -458,6 +509,9 @@ impl Turns {
         let Some(job_here) = self.jobs.get_mut(job) else { return };
         // What a plugin saw came before what is handed over now.
         let changes = job_here.changes(around.now);
+        if !job_here.takes_turns {
+            return;
+        }
         let Job { agent, .. } = job_here;
         if !changes.is_empty() || agent.look_at_operations().is_some() {
             agent.handle_operations(around.now, changes);
@@ -520,12 +574,12 @@ mod tests {
     #[test]
     fn a_job_of_one_user_is_spoken_for_by_him_whoever_was_first() {
         let at = |ms: u64| NodeTime(ms * 1_000_000);
-        let mut job = Job::new(true);
+        let mut job = Job::new(true, true);
         let his = || Some(7);
         assert!(job.may_say(at(1_000), 8, || None), "its report is not there yet");
         assert!(job.may_say(at(1_100), 7, his) && !job.may_say(at(1_200), 8, his));
         assert!(job.may_say(at(1_300), ROOT, his) && job.may_say(at(1_400), 7, || None));
-        let mut job = Job::new(true);
+        let mut job = Job::new(true, true);
         assert!(!job.may_say(at(1_000), 8, his) && job.may_say(at(1_001), ROOT, his) && job.may_say(at(1_002), 7, his));
         // Root, which was first, does not keep him out, and is heard beside him.
         assert!(job.may_say(at(1_003), ROOT, his) && !job.may_say(at(500_000), 8, his));
@@ -534,7 +588,7 @@ mod tests {
     #[test]
     fn whoever_speaks_first_is_heard_and_root() {
         let at = |ms: u64| NodeTime(ms * 1_000_000);
-        let mut job = Job::new(true);
+        let mut job = Job::new(true, true);
         assert!(job.may_say(at(1_000), 7, || None));
         assert!(!job.may_say(at(2_000), 8, || None), "another user");
         assert!(job.may_say(at(2_000), ROOT, || None) && job.may_say(at(3_000), 7, || None), "root takes nobody's place");
@@ -543,10 +597,10 @@ mod tests {
             job.may_say(at(3_000 + 120_000), 8, || None) && !job.may_say(at(124_000), 7, || None),
             "the one before was silent for two minutes"
         );
-        let mut of_root = Job::new(true);
+        let mut of_root = Job::new(true, true);
         assert!(of_root.may_say(at(1_000), ROOT, || None) && !of_root.may_say(at(1_001), 7, || None));
         // Who is not heard takes nothing of the limit.
-        let mut job = Job::new(true);
+        let mut job = Job::new(true, true);
         assert!(job.may_say(at(1_000), 7, || None));
         (0..1_000).for_each(|_| assert!(!job.may_say(at(1_100), 8, || None)));
         assert!(job.may_say(at(1_200), 7, || None));
@@ -556,8 +610,8 @@ mod tests {
     #[test]
     fn a_ring_that_is_always_full_is_read_so_often_in_a_second() {
         let ring = EventWriter::create().unwrap();
-        let mut job = Job::new(true);
-        job.take_events(EventReader::open(&mut vec![ring.as_fd().try_clone_to_owned().unwrap()]).unwrap());
+        let mut job = Job::new(true, true);
+        job.take_events(EventReader::open(&mut vec![ring.as_fd().try_clone_to_owned().unwrap()]).unwrap(), NodeTime(0));
         let mut read_in = |second: u64| {
             let read = |ms: u64| {
                 (0..EVENTS).for_each(|_| ring.push(Event { kind: EventKind::Busy, at: NodeTime(1), value: 1 }));

@@ -175,6 +175,51 @@ async fn from_plan_to_page_to_report() {
     assert_eq!(page.read(), Err(Reason::NoPage));
 }
 
+/// Two jobs beside each other, of which neither takes turns and neither calls the gate: what each calls shows its iterations.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_jobs_call_shows_the_iterations_of_each() {
+    let mut running = Running::start().await;
+    running.connect(1);
+    let other = Slot { job: "other-9".into(), hold: false, ..slot() };
+    running.session.plans.send(HostPlan { plan_version: 5, slots: vec![other, slot()] }).await.unwrap();
+    while !matches!(running.frame().await, Kind::PlanAck(_)) {}
+    let directory = running.folder.path().join("run");
+    let calling = |job: &str, calls: u64, every: Duration| {
+        let teller = gate::Teller::new(&gate::Config::new(&directory, JobName::try_new(job).unwrap())).unwrap();
+        std::thread::spawn(move || {
+            let began = std::time::Instant::now();
+            for _ in 0..12 {
+                // The last call is another one, so that an iteration is not taken for a call.
+                (0..calls).for_each(|n| teller.called(u64::MAX / (1 + n / (calls - 1))));
+                std::thread::sleep(every);
+            }
+            began.elapsed().as_secs_f64() / 12.0
+        })
+    };
+    let jobs = [("other-9", 3, 20), ("train-7", 50, 45)];
+    let threads = jobs.map(|(job, calls, ms)| (job, calls, calling(job, calls, Duration::from_millis(ms))));
+    for (job, calls, thread) in threads {
+        let mean = thread.join().unwrap();
+        let value = |text: &str, name: &str| {
+            let series = format!("antiphase_agent_{name}{{job_id=\"{job}\"}} ");
+            text.lines().find_map(|line| line.strip_prefix(&series)?.parse::<f64>().ok())
+        };
+        let shown = timeout(PATIENCE, async {
+            loop {
+                let text = running.metrics().await;
+                let found = value(&text, "job_called_period_seconds").zip(value(&text, "job_calls_per_iteration"));
+                if let Some((period, of)) = found.filter(|(_, of)| *of == calls as f64) {
+                    return (period, of);
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        let (period, _) = shown.await.expect("the iteration is found in time");
+        // A median beside a mean: a busy machine wakes some of them late.
+        assert!(period > mean / 2.0 && period < mean * 1.5, "{job}: {period} {mean}");
+    }
+}
+
 #[tokio::test]
 async fn telemetry_has_fabric_time_and_only_what_is_there() {
     let mut running = Running::start().await;

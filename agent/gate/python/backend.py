@@ -1,4 +1,4 @@
-"""Makes the wheel, with the gate's library and the plugin for NCCL inside: a build backend (PEP 517) of the standard library alone.
+"""Makes the wheel, with the gate's library and those for NCCL inside: a build backend (PEP 517) of the standard library alone.
 
 `pip install agent/gate/python`, in a checkout, calls it and builds the libraries with cargo.
 `scripts/packages.sh` calls it as a program, with libraries that link an old C library, for machines that are older than the one that builds.
@@ -21,6 +21,10 @@ CHECKOUT = HERE.parent.parent.parent
 GATE = "libantiphase_gate.so"
 # What cargo calls the plugin, and the name by which NCCL finds it for NCCL_PROFILER_PLUGIN=antiphase.
 PLUGIN_BUILT, PLUGIN = "libnccl_profiler_antiphase.so", "libnccl-profiler-antiphase.so"
+# The same of the library to preload.
+CALLS_BUILT, CALLS = "libnccl_calls_antiphase.so", "libnccl-calls-antiphase.so"
+# What cargo has to build for them.
+CRATES = ("antiphase-gate", "antiphase-nccl", "antiphase-nccl-calls")
 
 
 def get_requires_for_build_wheel(config_settings=None):
@@ -31,7 +35,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     # An old pip copies this folder alone to build it elsewhere.
     if not (CHECKOUT / "Cargo.toml").is_file():
         raise SystemExit("antiphase-gate: the library is built from the whole checkout: use pip 21.3 or newer, or install a wheel")
-    subprocess.run(["cargo", "build", "--release", "-p", "antiphase-gate", "-p", "antiphase-nccl"], check=True, cwd=str(CHECKOUT))
+    named = [word for crate in CRATES for word in ("-p", crate)]
+    subprocess.run(["cargo", "build", "--release", *named], check=True, cwd=str(CHECKOUT))
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", CHECKOUT / "target"))
     notices = target / "third-party.txt"
     subprocess.run([sys.executable, str(CHECKOUT / "packaging/notices.py"), str(notices)], check=True)
@@ -64,7 +69,7 @@ def pack(libraries, into, notices):
     if {facts["version"], spoken} != {release.version()}:
         raise SystemExit("packages: the Python package says %s and %s, the workspace %s" % (facts["version"], spoken, release.version()))
     stem = "antiphase_gate-" + facts["version"]
-    built = [(GATE, libraries / GATE), (PLUGIN, libraries / PLUGIN_BUILT)]
+    built = [(GATE, libraries / GATE), (PLUGIN, libraries / PLUGIN_BUILT), (CALLS, libraries / CALLS_BUILT)]
     label = tag([elf.Needs(str(path)) for _, path in built])
     files = {"antiphase_gate/" + path.name: path.read_bytes() for path in sorted((HERE / "antiphase_gate").glob("*.py"))}
     for name, path in built:
@@ -112,7 +117,7 @@ def write(path, files, when):
 
 def main():
     parser = argparse.ArgumentParser(description="Make the wheel of libraries that are built.")
-    parser.add_argument("libraries", type=pathlib.Path, help="folder with %s and %s" % (GATE, PLUGIN_BUILT))
+    parser.add_argument("libraries", type=pathlib.Path, help="folder with %s, %s and %s" % (GATE, PLUGIN_BUILT, CALLS_BUILT))
     parser.add_argument("into", type=pathlib.Path, help="folder for the wheel")
     parser.add_argument("--notices", type=pathlib.Path, required=True, help="licences of what is linked in (packaging/notices.py)")
     arguments = parser.parse_args()

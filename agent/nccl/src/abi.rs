@@ -8,6 +8,8 @@ use std::{
     mem::{offset_of, size_of},
 };
 
+use gate::mix;
+
 /// `ncclSuccess`: the only result that this plugin has.
 pub const SUCCESS: c_int = 0;
 /// A collective.
@@ -214,12 +216,6 @@ impl Call {
         // The sign is part of the number.
         mix(hash, self.rank as u64)
     }
-}
-
-/// FNV's step for words, with a rotation so that low bits of one word meet high bits of the next.
-#[inline]
-const fn mix(hash: u64, word: u64) -> u64 {
-    (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
 /// A number of a name; 0 for none.

@@ -194,6 +194,39 @@ fn a_profile_is_imported_from_traces() {
     assert!(few["periodic"] == false && few["why"].as_str().is_some_and(|why| why.contains("record more iterations")), "{few}");
 }
 
+/// Two tables by the documented schema, made by Python's SQLite: the answer is that of the same kernels as a table of text.
+#[test]
+fn a_profile_is_imported_from_an_export_to_sqlite() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.sqlite");
+    let script = "import sqlite3, sys\nc = sqlite3.connect(sys.argv[1])\n\
+        c.execute('CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL)')\n\
+        c.execute('CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, demangledName INTEGER NOT NULL)')\n\
+        c.execute(\"INSERT INTO StringIds VALUES (9, 'ncclDevKernel_AllReduce(x)')\")\n\
+        for n in range(4): c.execute('INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, 9)', (n * 50000000, n * 50000000 + 5000000))\n\
+        c.commit()\n";
+    let made = std::process::Command::new("python3").args(["-c", script]).arg(&path).output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        println!("skipped: python3 with sqlite3 is not here, so no export was made");
+        return;
+    }
+    let kernels: String = (0..4).map(|n| format!("{},5000000,ncclDevKernel_AllReduce(x)\n", n * 50_000_000)).collect();
+    let table = format!("Start (ns),Duration (ns),Name\n{kernels}");
+    let more = ["--rate", "100G", "-o", "json"];
+    let mut expected = antiphase_reading(&[&["profile", "import", "-"][..], &more].concat(), table.as_bytes()).json();
+    expected["format"] = "nsight-sqlite".into();
+    let name = path.to_str().expect("a name of UTF-8");
+    assert_eq!(antiphase(&[&["profile", "import", name][..], &more].concat()).json(), expected);
+    let bytes = std::fs::read(&path).expect("the file");
+    for bytes in [gzip(&bytes), bytes] {
+        assert_eq!(antiphase_reading(&[&["profile", "import", "-"][..], &more].concat(), &bytes).json(), expected);
+    }
+    // Somebody still writes it.
+    std::fs::write(folder.path().join("report.sqlite-wal"), "x").expect("a file");
+    let refused = antiphase(&[&["profile", "import", name][..], &more].concat());
+    assert!(refused.code == Some(2) && refused.stderr.contains("report.sqlite-wal has a part of it"), "{}", refused.stderr);
+}
+
 #[test]
 fn traces_that_lack_what_is_needed_are_refused() {
     let mut cut = gzip(trace().as_bytes());

@@ -61,6 +61,7 @@ const GATE: &str = "agent/gate";
 const TELEMETRY: &str = "agent/telemetry";
 const VERBS: &str = "agent/verbs";
 const NCCL: &str = "agent/nccl";
+const NCCL_CALLS: &str = "agent/nccl-calls";
 const DAEMON: &str = "agent/daemon";
 const PROTO: &str = "proto";
 pub(crate) const TESTS: &str = "tests";
@@ -68,7 +69,7 @@ pub(crate) const TESTS: &str = "tests";
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
     UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, HARMONY, LEARN, SIM, LAB, CLI, STATE, STORE, SERVER,
-    GATE_CORE, GATE, TELEMETRY, VERBS, NCCL, DAEMON, PROTO,
+    GATE_CORE, GATE, TELEMETRY, VERBS, NCCL, NCCL_CALLS, DAEMON, PROTO,
 ];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
@@ -133,7 +134,8 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: GATE, kind: Kind::Edge, own: &[UNITS, GATE_CORE], external: None },
     Room { folder: TELEMETRY, kind: Kind::Edge, own: &[UNITS], external: None },
     Room { folder: VERBS, kind: Kind::Edge, own: &[UNITS, GATE], external: None },
-    Room { folder: NCCL, kind: Kind::Edge, own: &[UNITS, GATE], external: None },
+    Room { folder: NCCL, kind: Kind::Edge, own: &[GATE], external: None },
+    Room { folder: NCCL_CALLS, kind: Kind::Edge, own: &[GATE], external: None },
     Room { folder: DAEMON, kind: Kind::Edge, own: &[UNITS, FILES, GATE_CORE, GATE, TELEMETRY, VERBS, PROTO], external: None },
     Room { folder: STORE, kind: Kind::Edge, own: &[UNITS, JOB], external: None },
     Room {
@@ -155,8 +157,8 @@ pub(crate) const ROOMS: &[Room] = &[
 /// Crates whose work is unsafe by nature and that may say so; every other one forbids it.
 ///
 /// `agent/gate` maps memory that another process writes, hands a C interface to training jobs and registers a fork handler.
-/// `agent/nccl` reads structures of C that NCCL hands to it. `agent/verbs` loads libibverbs and calls it.
-pub(crate) const UNSAFE: &[&str] = &[GATE, NCCL, VERBS];
+/// `agent/nccl` reads structures of C that NCCL hands to it, and `agent/nccl-calls` stands before its functions. `agent/verbs` loads libibverbs and calls it.
+pub(crate) const UNSAFE: &[&str] = &[GATE, NCCL, NCCL_CALLS, VERBS];
 
 /// Crates that belong to edges: an executor, a wire protocol, a command line, system calls, and
 /// an error type that forgets what went wrong.

@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 from . import _library
 
 __version__ = "0.1.0"
-__all__ = ["Gate", "Step", "done", "is_leader", "nccl_plugin", "step", "turn"]
+__all__ = ["Gate", "Step", "done", "is_leader", "nccl_calls", "nccl_plugin", "step", "turn"]
 
 # Variables in which launchers tell a process its rank: torchrun, Open MPI, PMI, Slurm.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -222,5 +222,14 @@ def turn(phase=0):
 
 def nccl_plugin():
     """The path for NCCL_PROFILER_PLUGIN of the plugin that this package brings; None where it brings none."""
-    path = _library.beside(_library.PLUGIN)
+    return _there(_library.PLUGIN)
+
+
+def nccl_calls():
+    """The path for LD_PRELOAD of the library for NCCL before 2.23 that this package brings; None where it brings none."""
+    return _there(_library.NCCL_CALLS)
+
+
+def _there(name):
+    path = _library.beside(name)
     return path if os.path.exists(path) else None

@@ -6,7 +6,7 @@ It makes no step, so it can be asked beside a job that runs. `antiphase gate sta
 import os
 import sys
 
-from . import _OFF, __version__, _library, is_leader, nccl_plugin
+from . import _OFF, __version__, _library, is_leader, nccl_calls, nccl_plugin
 
 # `DIRECTORY` of the library.
 _DIRECTORY = "/run/antiphase"
@@ -22,6 +22,7 @@ def _findings():
     except OSError as error:
         yield "library", "missing: %s" % error, True
     yield "NCCL plugin", nccl_plugin() or "not in this package", False
+    yield "NCCL calls", nccl_calls() or "not in this package", False
     switch = os.environ.get("ANTIPHASE_GATE", "")
     if switch:
         off = switch.lower() in _OFF

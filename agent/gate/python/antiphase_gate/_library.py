@@ -10,6 +10,8 @@ OUTCOMES = ("went", "held", "slipped", "fail-open")
 NAME = "libantiphase_gate.so"
 # The plugin for NCCL, which a wheel has beside the library.
 PLUGIN = "libnccl-profiler-antiphase.so"
+# What is preloaded before releases of NCCL that load no plugin.
+NCCL_CALLS = "libnccl-calls-antiphase.so"
 
 
 class _Step(ctypes.Structure):

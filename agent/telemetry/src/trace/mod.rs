@@ -1,17 +1,20 @@
 //! What others recorded of a job: when it communicated, and how much.
 //!
-//! [`read_trace`] takes traces of PyTorch's profiler (Kineto), logs of NCCL's Inspector, and the list of kernels of Nsight Systems, and gives
-//! [`Span`]s; [`learn_spans`] finds the iteration in them. Versions differ in what they say: what is not needed is not asked for, and what
+//! [`read_trace`] takes traces of PyTorch's profiler (Kineto), logs of NCCL's Inspector, and the list of kernels of Nsight Systems, and
+//! [`read_database`] the latter's export to SQLite; both give [`Span`]s; [`learn_spans`] finds the iteration in them. Versions differ in what they say: what is not needed is not asked for, and what
 //! is needed and missing is named.
 
+mod export;
 mod inspector;
 mod kineto;
 mod learn;
 mod nsight;
+mod sqlite;
 
 use units::{Nanos, NodeTime};
 
 pub use learn::{LearnedSpans, SpanPhase, Unlearned, learn_spans};
+pub use sqlite::{Bytes, MAGIC as SQLITE_MAGIC};
 
 /// Most spans of a trace: some thousand iterations of some thousand collectives.
 pub const SPANS_MAX: usize = 1 << 22;
@@ -38,6 +41,8 @@ pub enum TraceFormat {
     Inspector,
     /// Nsight Systems, its list of kernels.
     Nsight,
+    /// Nsight Systems, its export to SQLite.
+    NsightSqlite,
 }
 
 impl TraceFormat {
@@ -48,6 +53,7 @@ impl TraceFormat {
             Self::Kineto => "kineto",
             Self::Inspector => "nccl-inspector",
             Self::Nsight => "nsight",
+            Self::NsightSqlite => "nsight-sqlite",
         }
     }
 }
@@ -74,6 +80,13 @@ pub enum TraceError {
         /// How.
         problem: String,
     },
+    /// A file of SQLite is malformed.
+    Damaged {
+        /// The page, from 1.
+        page: u32,
+        /// How.
+        problem: String,
+    },
     /// It lacks what is needed.
     Missing {
         /// What, and how to record it.
@@ -88,9 +101,10 @@ impl core::fmt::Display for TraceError {
         match self {
             Self::Unknown => write!(
                 f,
-                "neither a trace of PyTorch (traceEvents), nor a log of NCCL Inspector (coll_perf), nor a CSV of nsys stats (Start, Duration, Name); byte counters are for profile learn"
+                "neither a trace of PyTorch (traceEvents), nor a log of NCCL Inspector (coll_perf), nor a CSV of nsys stats (Start, Duration, Name), nor an SQLite export of it; byte counters are for profile learn"
             ),
             Self::Malformed { line, problem } => write!(f, "line {line}: {problem}"),
+            Self::Damaged { page, problem } => write!(f, "page {page} of the SQLite file: {problem}"),
             Self::Missing { what } => write!(f, "{what}"),
             Self::TooMany => write!(f, "more than {SPANS_MAX} times of communication; record fewer iterations"),
         }
@@ -120,13 +134,24 @@ pub fn read_trace(text: &str) -> Result<Trace, TraceError> {
     let mut spans = match format {
         TraceFormat::Kineto => kineto::read(text)?,
         TraceFormat::Inspector => inspector::read(text)?,
-        TraceFormat::Nsight => nsight::read(text)?,
+        // A database is no text.
+        TraceFormat::Nsight | TraceFormat::NsightSqlite => nsight::read(text)?,
     };
     if spans.len() > SPANS_MAX {
         return Err(TraceError::TooMany);
     }
     spans.sort_by_key(|span| span.start);
     Ok(Trace { format, spans })
+}
+
+/// Reads the export of Nsight Systems to SQLite: a file, of which only the pages that are needed are read, or all its bytes.
+///
+/// # Errors
+/// [`TraceError`] for another file, or one without what is needed.
+pub fn read_database<B: Bytes + ?Sized>(bytes: &B) -> Result<Trace, TraceError> {
+    let mut spans = export::read(bytes)?;
+    spans.sort_by_key(|span| span.start);
+    Ok(Trace { format: TraceFormat::NsightSqlite, spans })
 }
 
 /// Bytes that one of `ranks` sends in a collective over `bytes` in all, by the ring that NCCL's own figures of bus bandwidth assume; `None`

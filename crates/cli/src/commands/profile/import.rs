@@ -1,6 +1,7 @@
 //! `antiphase profile import`: what a trace of PyTorch, of NCCL's Inspector or of Nsight Systems says of a job.
 
 use std::{
+    fs::File,
     io::Read as _,
     path::{Path, PathBuf},
 };
@@ -9,7 +10,7 @@ use clap::Args;
 use fabric::capacity;
 use flate2::read::MultiGzDecoder;
 use serde::Serialize;
-use telemetry::trace::{LearnedSpans, SpanPhase, Trace, learn_spans, read_trace};
+use telemetry::trace::{Bytes as _, LearnedSpans, SQLITE_MAGIC, SpanPhase, Trace, learn_spans, read_database, read_trace};
 use units::Rate;
 
 use super::learn::{Job, Phase, SCHEMA, job_table};
@@ -20,8 +21,6 @@ use crate::{
 
 /// How a gzip file begins (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// How a database of SQLite begins.
-const SQLITE: &[u8] = b"SQLite format 3\0";
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -30,6 +29,9 @@ EXAMPLES
   A log of NCCL's Inspector, best with NCCL_INSPECTOR_DUMP_VERBOSE=1:
     antiphase profile import host-pid1639453.log
   Kernels of Nsight Systems, which do not say how much was sent:
+    nsys export --type sqlite report.nsys-rep
+    antiphase profile import report.sqlite --rate 100G
+  The same as a table:
     nsys stats --report cuda_gpu_trace --format csv report.nsys-rep > kernels.csv
     antiphase profile import kernels.csv --rate 100G";
 
@@ -64,8 +66,7 @@ struct Answer {
 }
 
 pub(super) fn run(args: &ImportArgs) -> Result<String, CliError> {
-    let text = read(&args.file)?;
-    let trace = read_trace(&text).map_err(|error| CliError::input(&args.file, error))?;
+    let trace = read(&args.file)?;
     let without_size = trace.spans.iter().filter(|span| span.bytes.is_none()).count();
     let (why, job) = match learn_spans(&trace.spans) {
         Ok(learned) => (None, Some(job(args, &trace, without_size, learned)?)),
@@ -76,15 +77,42 @@ pub(super) fn run(args: &ImportArgs) -> Result<String, CliError> {
     args.output.render(&answer, || table(&answer))
 }
 
-/// The text of a trace, unpacked if it is packed.
-fn read(file: &Path) -> Result<String, CliError> {
-    let bytes = read_bytes(file)?;
-    if bytes.starts_with(SQLITE) {
-        let instead = "an SQLite export of Nsight Systems is not read; nsys stats --report cuda_gpu_trace --format csv makes what is";
-        return Err(CliError::input(file, instead));
+fn read(file: &Path) -> Result<Trace, CliError> {
+    let refuse = |error| CliError::input(file, error);
+    // A database of gigabytes is read where it lies, page by page; whatever else there is, is read whole.
+    if let Some(database) = database(file)? {
+        return read_database(&database).map_err(refuse);
     }
+    let bytes = unpacked(file, read_bytes(file)?)?;
+    if bytes.starts_with(SQLITE_MAGIC) {
+        return read_database(&bytes[..]).map_err(refuse);
+    }
+    read_trace(&text_of(file, bytes)?).map_err(refuse)
+}
+
+/// The file, if it is one of SQLite. Whoever still writes it keeps a part beside it.
+fn database(file: &Path) -> Result<Option<File>, CliError> {
+    // A pipe that is opened to look what it is has lost what was looked at.
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return Ok(None);
+    }
+    let (Ok(open), mut head) = (File::open(file), [0; SQLITE_MAGIC.len()]) else { return Ok(None) };
+    if open.read_at(0, &mut head).is_err() || head != *SQLITE_MAGIC {
+        return Ok(None);
+    }
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    if Path::new(&log).metadata().is_ok_and(|log| log.len() > 0) {
+        let problem = format!("{} has a part of it; close the program that writes it", Path::new(&log).display());
+        return Err(CliError::input(file, problem));
+    }
+    Ok(Some(open))
+}
+
+/// The bytes of a trace, unpacked if they are packed.
+fn unpacked(file: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, CliError> {
     if !bytes.starts_with(&GZIP) {
-        return text_of(file, bytes);
+        return Ok(bytes);
     }
     let mut unpacked = Vec::new();
     // A few kilobytes may unpack to gigabytes, so what comes out is bounded as what goes in.
@@ -93,7 +121,7 @@ fn read(file: &Path) -> Result<String, CliError> {
     if unpacked.len() as u64 > DOCUMENT_BYTES_MAX {
         return Err(CliError::input(file, format!("more than {} MiB unpacked; record fewer iterations", DOCUMENT_BYTES_MAX >> 20)));
     }
-    text_of(file, unpacked)
+    Ok(unpacked)
 }
 
 fn job(args: &ImportArgs, trace: &Trace, without_size: usize, learned: LearnedSpans) -> Result<Job, CliError> {
