@@ -106,7 +106,7 @@ fn of_page(directory: &Path, job: &JobName, now: NodeTime) -> Finding {
         Err(reason) => not_held(reason, None),
         Ok(schedule) => match trouble(&schedule, now) {
             Some(reason) => not_held(reason, Some(now.since(schedule.written))),
-            None => (false, well(&schedule, now), String::new()),
+            None => (false, well(job, &schedule, now), String::new()),
         },
     };
     Finding { of: job.to_string(), is_obstacle, says, fix }
@@ -122,14 +122,23 @@ fn trouble(schedule: &Schedule, now: NodeTime) -> Option<Reason> {
     schedule.distrust(now).filter(|reason| reason.is_fail_open()).or(open).or_else(|| schedule.is_stale(now).then_some(Reason::Stale))
 }
 
-fn well(schedule: &Schedule, now: NodeTime) -> String {
-    let version = schedule.plan_version;
+/// What a page says that a gate follows. Whether a group takes turns now is the service's to know, and whether the service is still there
+/// is the agent's: a page has neither, so no more is said than that.
+fn well(job: &JobName, schedule: &Schedule, now: NodeTime) -> String {
     let said = match schedule.mode {
         Mode::Hold => format!("held for its slot, every {:.3} ms", schedule.period.as_millis_f64()),
-        Mode::Turn => "takes turns".to_owned(),
-        Mode::Pass => "runs as it comes: the plan keeps nobody apart from it (`antiphase jobs` says why)".to_owned(),
+        Mode::Turn => format!("takes turns while the service has its group take turns (`antiphase turns {job}` says whether it does)"),
+        Mode::Pass => {
+            "runs as it comes, because the plan holds it for nobody, or the service only observes (`antiphase status` says which)"
+                .to_owned()
+        }
     };
-    format!("{said}; plan version {version}, written {} ago", Age(now.since(schedule.written)))
+    let ends = match schedule.mode {
+        // What holds nothing does not end.
+        Mode::Pass => String::new(),
+        Mode::Hold | Mode::Turn => format!(", good for {} more unless the service renews it", Age(schedule.expires.since(now))),
+    };
+    format!("{said}; plan version {}{ends}; the agent wrote this {} ago", schedule.plan_version, Age(now.since(schedule.written)))
 }
 
 /// A length of time as people say it.
@@ -226,9 +235,24 @@ mod tests {
         let later = at.saturating_add(Nanos(1_000_000));
         let after = at.saturating_add(Nanos(3_000_000_000));
         for (schedule, when, is_obstacle, begins) in [
-            (good, later, false, "held for its slot, every 40.000 ms; plan version 7, written 1 ms ago"),
-            (turn, later, false, "takes turns; plan version 7"),
-            (Schedule { mode: Mode::Pass, ..good }, later, false, "runs as it comes"),
+            (
+                good,
+                later,
+                false,
+                "held for its slot, every 40.000 ms; plan version 7, good for 59 s more unless the service renews it; the agent wrote this 1 ms ago",
+            ),
+            (
+                turn,
+                later,
+                false,
+                "takes turns while the service has its group take turns (`antiphase turns j` says whether it does); plan version 7, good",
+            ),
+            (
+                Schedule { mode: Mode::Pass, ..good },
+                later,
+                false,
+                "runs as it comes, because the plan holds it for nobody, or the service only observes",
+            ),
             (Schedule { mode: Mode::Pass, ..good }, after, true, "not held (stale): the agent last wrote 3000 ms ago"),
             (good, after, true, "not held (stale): the agent last wrote 3000 ms ago: it is gone"),
             (Schedule { expires: at, ..good }, later, true, "not held (expired): the plan has expired"),
