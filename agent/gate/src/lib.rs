@@ -46,6 +46,7 @@ mod seqlock;
 pub mod status;
 mod turn;
 mod wait;
+mod who;
 mod words;
 
 pub use clock::now;

@@ -8,10 +8,16 @@ use std::{fmt, fs, path::Path};
 use gate_core::{Decision, Mode, Reason, Schedule, decide};
 use units::{Nanos, NodeTime};
 
-use crate::{Config, JobName, NameError, PageReader, Stem, exec};
+use crate::{Config, JobName, NameError, PageReader, Stem, exec, report, who};
 
 /// Most names of the directory that are looked at; an agent leads 256 jobs at most.
 const NAMES_MAX: usize = 4_096;
+/// A gate that has reported no start for so long says nothing of now.
+const REPORT_AGE_MAX: Nanos = Nanos::from_millis(60_000);
+/// One start in so many that nobody answered is too many: an agent that starts again costs some, and a lost answer one.
+const UNHEARD_ONE_IN: u64 = 10;
+/// Programs of one job's name that are named.
+const PROGRAMS_NAMED: usize = 5;
 
 /// What stands between a job and its slot or turn, or that nothing does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +112,10 @@ fn of_page(directory: &Path, job: &JobName, now: NodeTime) -> Finding {
         Err(reason) => not_held(reason, None),
         Ok(schedule) => match trouble(&schedule, now) {
             Some(reason) => not_held(reason, Some(now.since(schedule.written))),
-            None => (false, well(job, &schedule, now), String::new()),
+            None => match unheard(directory, job, &schedule, now) {
+                Some(says) => (true, format!("not held ({}): {says}", Reason::Unheard), UNHEARD_FIX.to_owned()),
+                None => (false, well(job, &schedule, now), String::new()),
+            },
         },
     };
     Finding { of: job.to_string(), is_obstacle, says, fix }
@@ -121,6 +130,31 @@ fn trouble(schedule: &Schedule, now: NodeTime) -> Option<Reason> {
     // What holds nothing needs no trust, so no gate asks how old it is; who asks here wants to know.
     schedule.distrust(now).filter(|reason| reason.is_fail_open()).or(open).or_else(|| schedule.is_stale(now).then_some(Reason::Stale))
 }
+
+/// What is wrong where the page is well and nobody answers the job's gate, as its report says.
+fn unheard(directory: &Path, job: &JobName, schedule: &Schedule, now: NodeTime) -> Option<String> {
+    if schedule.mode != Mode::Turn {
+        return None;
+    }
+    let report = report::look(directory, job)?;
+    let counters = report.tracker.counters();
+    // The job writes its report, so a number in it may be anything.
+    let unheard = counters.by_reason[usize::from(Reason::Unheard.code())];
+    let is_old = report.tracker.last(1).all(|last| now.since(last.start).0 > REPORT_AGE_MAX.0);
+    if is_old || unheard == 0 || unheard.saturating_mul(UNHEARD_ONE_IN) < counters.iterations {
+        return None;
+    }
+    let programs = who::follow(&directory.join(job.file("page")));
+    let named: Vec<String> =
+        programs.iter().take(PROGRAMS_NAMED).map(|one| format!("process {} of user {}", one.process, one.user)).collect();
+    let seen = if named.is_empty() { String::new() } else { format!("; programs that follow this page: {}", named.join(", ")) };
+    Some(format!("{unheard} of {} starts of the program that reports under this name were not answered{seen}", counters.iterations))
+}
+
+/// What to look for where nobody answers.
+const UNHEARD_FIX: &str = "is another program started with this job's name, perhaps by another user? One user speaks for a job, and each \
+                           program needs a name of its own in ANTIPHASE_JOB; as root this names them. Otherwise the agent or the service \
+                           does not answer: `antiphase doctor` looks at both";
 
 /// What a page says that a gate follows. Whether a group takes turns now is the service's to know, and whether the service is still there
 /// is the agent's: a page has neither, so no more is said than that.
@@ -183,6 +217,7 @@ fn why(reason: Reason, age: Option<Nanos>) -> (String, &'static str) {
         (Reason::HoldTooLong, _) => {
             ("the wait would be longer than a gate may hold", "commit the job again: its slot and its profile do not fit")
         }
+        (Reason::Unheard, _) => ("the agent or the service does not answer this job's gate", UNHEARD_FIX),
         (other, _) => return (other.to_string(), ""),
     };
     (says.to_owned(), fix)
@@ -267,6 +302,32 @@ mod tests {
         page.remove().unwrap();
         fs::write(directory.path().join("j.page"), "short").unwrap();
         assert!(one(&config, now()).1.starts_with("not held (unreadable): "));
+    }
+
+    /// The page is well, and the agent does not listen to the program that reports: it says so, and names the program.
+    #[test]
+    fn a_gate_that_nobody_answers_is_explained() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = JobName::try_new("j").unwrap();
+        let config = Config::new(directory.path(), job);
+        let _report = crate::ReportReader::open_or_create(directory.path(), "j").unwrap();
+        let mut page = PageWriter::create(directory.path(), "j").unwrap();
+        let turn = Turn { max: Nanos(1_000_000), ..Turn::default() };
+        let mut write = || page.write(&Schedule { mode: Mode::Turn, stale_after: Nanos(60_000_000_000), turn, ..hold(now()) });
+        write();
+        assert!(!one(&config, now()).0, "no program has reported");
+        // There is no socket of an agent, so no note is heard.
+        let gate = crate::Gate::open(&config);
+        assert_eq!(gate.step().because, Reason::Unheard);
+        gate.flush();
+        let (is_obstacle, says) = one(&config, now());
+        assert!(is_obstacle && says.starts_with("not held (unheard): 1 of 1 starts"), "{says}");
+        let us = format!("process {} of user", std::process::id());
+        assert!(says.contains(&us) && says.contains("another program"), "{says}");
+        // What a program said that is gone since says nothing of now.
+        let later = now().saturating_add(Nanos(REPORT_AGE_MAX.0 + 1_000_000_000));
+        page.write(&Schedule { mode: Mode::Turn, stale_after: Nanos(60_000_000_000), turn, ..hold(later) });
+        assert!(!one(&config, later).0);
     }
 
     #[test]
