@@ -16,6 +16,10 @@ const NAMES_MAX: usize = 4_096;
 const REPORT_AGE_MAX: Nanos = Nanos::from_millis(60_000);
 /// One start in so many that nobody answered is too many: an agent that starts again costs some, and a lost answer one.
 const UNHEARD_ONE_IN: u64 = 10;
+/// Pages that are named where the one asked for is not there.
+const PAGES_NAMED: usize = 8;
+/// How the finding of a job without a page begins.
+const NO_PAGE: &str = "not held (no-page)";
 /// Programs of one job's name that are named.
 const PROGRAMS_NAMED: usize = 5;
 
@@ -88,7 +92,20 @@ pub fn findings(config: &Config, around: &Surroundings, now: NodeTime) -> Vec<Fi
         add("pages", says, "ask `antiphase jobs` and `antiphase agents`");
     }
     found.extend(jobs.iter().map(|job| of_page(&config.directory, job, now)));
+    found.iter_mut().filter(|one| one.says.starts_with(NO_PAGE)).for_each(|one| one.fix.push_str(&others(&config.directory)));
     found
+}
+
+/// Where a job has no page, those that have one: a name may be written otherwise, and the directory may be another agent's.
+fn others(directory: &Path) -> String {
+    let there = jobs(directory);
+    let named: Vec<&str> = there.iter().take(PAGES_NAMED).map(JobName::as_str).collect();
+    let more = there.len() - named.len();
+    match (there.is_empty(), more) {
+        (true, _) => format!("; {} has no page of any job", directory.display()),
+        (false, 0) => format!("; pages here: {}", named.join(", ")),
+        (false, more) => format!("; pages here: {} and {more} more", named.join(", ")),
+    }
 }
 
 /// The jobs that have a page in a directory, in order of their names.
@@ -349,5 +366,8 @@ mod tests {
         let found = findings(&here, &Surroundings::default(), now());
         assert_eq!(says(&found), ["job", "a", "b"]);
         assert!(!found[1].is_obstacle && !found[2].is_obstacle, "{found:?}");
+        // Who mistypes a name sees the names that are there.
+        let said = one(&Config::new(directory.path(), JobName::try_new("aa").unwrap()), now()).1;
+        assert!(said.starts_with("not held (no-page)") && said.ends_with("; pages here: a, b"), "{said}");
     }
 }
