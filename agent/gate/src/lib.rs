@@ -47,6 +47,7 @@ pub mod status;
 mod teller;
 mod turn;
 mod wait;
+mod who;
 mod words;
 
 pub use clock::now;

@@ -207,22 +207,35 @@ impl ReportReader {
                 &owned
             }
         };
-        // READ_TRIES bounds the loop: a job that writes all the time must not keep the agent's loop, which also beats the heart.
-        for _ in 0..READ_TRIES {
-            let mut bytes = [0; REPORT_BYTES];
-            file.read_exact_at(&mut bytes, 0).ok()?;
-            let mut words = [0; REPORT_WORDS];
-            for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
-                *word = u64::from_le_bytes(bytes.try_into().expect("invariant: chunks of 8 bytes"));
-            }
-            let report = decode(&words);
-            // Before the first report all words are zero, and another try would find the same.
-            if report.is_some() || words[0] == 0 {
-                return report;
-            }
-        }
-        None
+        read(file)
     }
+}
+
+/// The report in a file, if it is whole.
+fn read(file: &File) -> Option<Report> {
+    // READ_TRIES bounds the loop: a job that writes all the time must not keep the agent's loop, which also beats the heart.
+    for _ in 0..READ_TRIES {
+        let mut bytes = [0; REPORT_BYTES];
+        file.read_exact_at(&mut bytes, 0).ok()?;
+        let mut words = [0; REPORT_WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(bytes.try_into().expect("invariant: chunks of 8 bytes"));
+        }
+        let report = decode(&words);
+        // Before the first report all words are zero, and another try would find the same.
+        if report.is_some() || words[0] == 0 {
+            return report;
+        }
+    }
+    None
+}
+
+/// The last report of a job, for one who only looks: nothing is made and nothing set right. `None` where there is none that this user can
+/// read.
+pub(crate) fn look(directory: &Path, job: &JobName) -> Option<Report> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(directory.join(job.file("report"))).ok()?;
+    file.metadata().ok()?.is_file().then(|| read(&file)).flatten()
 }
 
 /// A job may have made the file shorter or very long. Nobody maps it, so it can be set right at any time.

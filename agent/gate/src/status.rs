@@ -8,10 +8,20 @@ use std::{fmt, fs, path::Path};
 use gate_core::{Decision, Mode, Reason, Schedule, decide};
 use units::{Nanos, NodeTime};
 
-use crate::{Config, JobName, NameError, PageReader, Stem, exec};
+use crate::{Config, JobName, NameError, PageReader, Stem, exec, report, who};
 
 /// Most names of the directory that are looked at; an agent leads 256 jobs at most.
 const NAMES_MAX: usize = 4_096;
+/// A gate that has reported no start for so long says nothing of now.
+const REPORT_AGE_MAX: Nanos = Nanos::from_millis(60_000);
+/// One start in so many that nobody answered is too many: an agent that starts again costs some, and a lost answer one.
+const UNHEARD_ONE_IN: u64 = 10;
+/// Pages that are named where the one asked for is not there.
+const PAGES_NAMED: usize = 8;
+/// How the finding of a job without a page begins.
+const NO_PAGE: &str = "not held (no-page)";
+/// Programs of one job's name that are named.
+const PROGRAMS_NAMED: usize = 5;
 
 /// What stands between a job and its slot or turn, or that nothing does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +92,20 @@ pub fn findings(config: &Config, around: &Surroundings, now: NodeTime) -> Vec<Fi
         add("pages", says, "ask `antiphase jobs` and `antiphase agents`");
     }
     found.extend(jobs.iter().map(|job| of_page(&config.directory, job, now)));
+    found.iter_mut().filter(|one| one.says.starts_with(NO_PAGE)).for_each(|one| one.fix.push_str(&others(&config.directory)));
     found
+}
+
+/// Where a job has no page, those that have one: a name may be written otherwise, and the directory may be another agent's.
+fn others(directory: &Path) -> String {
+    let there = jobs(directory);
+    let named: Vec<&str> = there.iter().take(PAGES_NAMED).map(JobName::as_str).collect();
+    let more = there.len() - named.len();
+    match (there.is_empty(), more) {
+        (true, _) => format!("; {} has no page of any job", directory.display()),
+        (false, 0) => format!("; pages here: {}", named.join(", ")),
+        (false, more) => format!("; pages here: {} and {more} more", named.join(", ")),
+    }
 }
 
 /// The jobs that have a page in a directory, in order of their names.
@@ -106,7 +129,10 @@ fn of_page(directory: &Path, job: &JobName, now: NodeTime) -> Finding {
         Err(reason) => not_held(reason, None),
         Ok(schedule) => match trouble(&schedule, now) {
             Some(reason) => not_held(reason, Some(now.since(schedule.written))),
-            None => (false, well(&schedule, now), String::new()),
+            None => match unheard(directory, job, &schedule, now) {
+                Some(says) => (true, format!("not held ({}): {says}", Reason::Unheard), UNHEARD_FIX.to_owned()),
+                None => (false, well(job, &schedule, now), String::new()),
+            },
         },
     };
     Finding { of: job.to_string(), is_obstacle, says, fix }
@@ -122,14 +148,48 @@ fn trouble(schedule: &Schedule, now: NodeTime) -> Option<Reason> {
     schedule.distrust(now).filter(|reason| reason.is_fail_open()).or(open).or_else(|| schedule.is_stale(now).then_some(Reason::Stale))
 }
 
-fn well(schedule: &Schedule, now: NodeTime) -> String {
-    let version = schedule.plan_version;
+/// What is wrong where the page is well and nobody answers the job's gate, as its report says.
+fn unheard(directory: &Path, job: &JobName, schedule: &Schedule, now: NodeTime) -> Option<String> {
+    if schedule.mode != Mode::Turn {
+        return None;
+    }
+    let report = report::look(directory, job)?;
+    let counters = report.tracker.counters();
+    // The job writes its report, so a number in it may be anything.
+    let unheard = counters.by_reason[usize::from(Reason::Unheard.code())];
+    let is_old = report.tracker.last(1).all(|last| now.since(last.start).0 > REPORT_AGE_MAX.0);
+    if is_old || unheard == 0 || unheard.saturating_mul(UNHEARD_ONE_IN) < counters.iterations {
+        return None;
+    }
+    let programs = who::follow(&directory.join(job.file("page")));
+    let named: Vec<String> =
+        programs.iter().take(PROGRAMS_NAMED).map(|one| format!("process {} of user {}", one.process, one.user)).collect();
+    let seen = if named.is_empty() { String::new() } else { format!("; programs that follow this page: {}", named.join(", ")) };
+    Some(format!("{unheard} of {} starts of the program that reports under this name were not answered{seen}", counters.iterations))
+}
+
+/// What to look for where nobody answers.
+const UNHEARD_FIX: &str = "is another program started with this job's name, perhaps by another user? One user speaks for a job, and each \
+                           program needs a name of its own in ANTIPHASE_JOB; as root this names them. Otherwise the agent or the service \
+                           does not answer: `antiphase doctor` looks at both";
+
+/// What a page says that a gate follows. Whether a group takes turns now is the service's to know, and whether the service is still there
+/// is the agent's: a page has neither, so no more is said than that.
+fn well(job: &JobName, schedule: &Schedule, now: NodeTime) -> String {
     let said = match schedule.mode {
         Mode::Hold => format!("held for its slot, every {:.3} ms", schedule.period.as_millis_f64()),
-        Mode::Turn => "takes turns".to_owned(),
-        Mode::Pass => "runs as it comes: the plan keeps nobody apart from it (`antiphase jobs` says why)".to_owned(),
+        Mode::Turn => format!("takes turns while the service has its group take turns (`antiphase turns {job}` says whether it does)"),
+        Mode::Pass => {
+            "runs as it comes, because the plan holds it for nobody, or the service only observes (`antiphase status` says which)"
+                .to_owned()
+        }
     };
-    format!("{said}; plan version {version}, written {} ago", Age(now.since(schedule.written)))
+    let ends = match schedule.mode {
+        // What holds nothing does not end.
+        Mode::Pass => String::new(),
+        Mode::Hold | Mode::Turn => format!(", good for {} more unless the service renews it", Age(schedule.expires.since(now))),
+    };
+    format!("{said}; plan version {}{ends}; the agent wrote this {} ago", schedule.plan_version, Age(now.since(schedule.written)))
 }
 
 /// A length of time as people say it.
@@ -174,6 +234,7 @@ fn why(reason: Reason, age: Option<Nanos>) -> (String, &'static str) {
         (Reason::HoldTooLong, _) => {
             ("the wait would be longer than a gate may hold", "commit the job again: its slot and its profile do not fit")
         }
+        (Reason::Unheard, _) => ("the agent or the service does not answer this job's gate", UNHEARD_FIX),
         (other, _) => return (other.to_string(), ""),
     };
     (says.to_owned(), fix)
@@ -226,9 +287,24 @@ mod tests {
         let later = at.saturating_add(Nanos(1_000_000));
         let after = at.saturating_add(Nanos(3_000_000_000));
         for (schedule, when, is_obstacle, begins) in [
-            (good, later, false, "held for its slot, every 40.000 ms; plan version 7, written 1 ms ago"),
-            (turn, later, false, "takes turns; plan version 7"),
-            (Schedule { mode: Mode::Pass, ..good }, later, false, "runs as it comes"),
+            (
+                good,
+                later,
+                false,
+                "held for its slot, every 40.000 ms; plan version 7, good for 59 s more unless the service renews it; the agent wrote this 1 ms ago",
+            ),
+            (
+                turn,
+                later,
+                false,
+                "takes turns while the service has its group take turns (`antiphase turns j` says whether it does); plan version 7, good",
+            ),
+            (
+                Schedule { mode: Mode::Pass, ..good },
+                later,
+                false,
+                "runs as it comes, because the plan holds it for nobody, or the service only observes",
+            ),
             (Schedule { mode: Mode::Pass, ..good }, after, true, "not held (stale): the agent last wrote 3000 ms ago"),
             (good, after, true, "not held (stale): the agent last wrote 3000 ms ago: it is gone"),
             (Schedule { expires: at, ..good }, later, true, "not held (expired): the plan has expired"),
@@ -243,6 +319,32 @@ mod tests {
         page.remove().unwrap();
         fs::write(directory.path().join("j.page"), "short").unwrap();
         assert!(one(&config, now()).1.starts_with("not held (unreadable): "));
+    }
+
+    /// The page is well, and the agent does not listen to the program that reports: it says so, and names the program.
+    #[test]
+    fn a_gate_that_nobody_answers_is_explained() {
+        let directory = tempfile::tempdir().unwrap();
+        let job = JobName::try_new("j").unwrap();
+        let config = Config::new(directory.path(), job);
+        let _report = crate::ReportReader::open_or_create(directory.path(), "j").unwrap();
+        let mut page = PageWriter::create(directory.path(), "j").unwrap();
+        let turn = Turn { max: Nanos(1_000_000), ..Turn::default() };
+        let mut write = || page.write(&Schedule { mode: Mode::Turn, stale_after: Nanos(60_000_000_000), turn, ..hold(now()) });
+        write();
+        assert!(!one(&config, now()).0, "no program has reported");
+        // There is no socket of an agent, so no note is heard.
+        let gate = crate::Gate::open(&config);
+        assert_eq!(gate.step().because, Reason::Unheard);
+        gate.flush();
+        let (is_obstacle, says) = one(&config, now());
+        assert!(is_obstacle && says.starts_with("not held (unheard): 1 of 1 starts"), "{says}");
+        let us = format!("process {} of user", std::process::id());
+        assert!(says.contains(&us) && says.contains("another program"), "{says}");
+        // What a program said that is gone since says nothing of now.
+        let later = now().saturating_add(Nanos(REPORT_AGE_MAX.0 + 1_000_000_000));
+        page.write(&Schedule { mode: Mode::Turn, stale_after: Nanos(60_000_000_000), turn, ..hold(later) });
+        assert!(!one(&config, later).0);
     }
 
     #[test]
@@ -264,5 +366,8 @@ mod tests {
         let found = findings(&here, &Surroundings::default(), now());
         assert_eq!(says(&found), ["job", "a", "b"]);
         assert!(!found[1].is_obstacle && !found[2].is_obstacle, "{found:?}");
+        // Who mistypes a name sees the names that are there.
+        let said = one(&Config::new(directory.path(), JobName::try_new("aa").unwrap()), now()).1;
+        assert!(said.starts_with("not held (no-page)") && said.ends_with("; pages here: a, b"), "{said}");
     }
 }

@@ -212,19 +212,24 @@ async function refresh() {
 }
 
 // What the corner says: the stream and the last refresh, either of which can fail alone.
-const health = { stream: false, trouble: null };
+const health = { stream: false, trouble: null, since: null };
 function says(change) {
+  const answered = health.since;
   Object.assign(health, change);
   const live = health.stream && !health.trouble;
+  // What is shown is of the last answer: where that is old, it looks so and says since when.
+  health.since = live ? new Date() : answered;
+  document.body.classList.toggle("old", !live && answered !== null);
   byId("live").className = live ? "live" : "live off";
-  byId("live").textContent = live ? "live" : `not live: ${health.stream ? health.trouble : "reconnecting …"}`;
+  const since = answered ? ` since ${answered.toLocaleTimeString()}` : "";
+  byId("live").textContent = live ? "live" : `not live${since}: ${health.stream ? health.trouble : "reconnecting …"}`;
 }
 
 let settling = null;
 const soon = () => { settling ??= setTimeout(async () => { settling = null; await refresh(); }, SETTLE_MS); };
 
 byId("legend").append(html("li", {}, "Score"), ...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)), html("li", {}, html("i", { class: "by-turns" }), "by turns"));
-for (const [name, drawn] of Object.entries({ links: drawLinks, jobs: drawJobs, turns: drawTurns, agents: drawAgents, events: drawEvents, switch: drawPage })) byId(`${name}-filter`).addEventListener("input", () => drawn());
+for (const [name, drawn] of Object.entries({ links: drawLinks, jobs: drawJobs, turns: drawTurns, agents: drawAgents, events: drawEvents, switch: drawPage })) byId(`${name}-filter`).addEventListener("input", () => { if (seen.fabric !== undefined) drawn(); });
 // The address bar keeps no lone "#".
 const close = () => { if (opened().length) { history.pushState(null, "", location.pathname); moved(); } };
 for (const button of document.querySelectorAll(".close")) button.addEventListener("click", close);

@@ -26,7 +26,7 @@ export const has = (text, filter) => filter.toLowerCase().split(/\s+/).every((wo
 // `options`: { id(row), text(row): what the filter looks in, nothing(filtered): what stands where no row does, row(row): attributes }.
 export class Grid {
   constructor(table, columns, options) {
-    Object.assign(this, { table, columns, options, rows: [], found: [], filter: "", sorted: null, falling: false, drawn: "" });
+    Object.assign(this, { table, columns, options, rows: [], found: [], shown: false, filter: "", sorted: null, falling: false, drawn: "" });
     this.box = table.parentElement;
     this.box.classList.add("grid");
     this.body = html("tbody");
@@ -64,7 +64,7 @@ export class Grid {
   // Takes rows, the worst first.
   show(rows, filter = this.filter) {
     const top = filter !== this.filter;
-    Object.assign(this, { rows, filter });
+    Object.assign(this, { rows, filter, shown: true });
     this.arrange();
     if (top) this.box.scrollTop = 0;
     this.draw();
@@ -86,6 +86,8 @@ export class Grid {
   }
 
   draw() {
+    // Before the first answer nobody knows that there is nothing; a window that is laid out asks for rows before.
+    if (!this.shown) return;
     const [from, to] = this.span();
     const rows = this.found.slice(from, to);
     const { id, row: attributes, nothing } = this.options;

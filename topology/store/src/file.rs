@@ -379,12 +379,23 @@ fn unwritten(path: &Path, error: redb::Error) -> StoreError {
 fn failed(path: &Path, error: OpenError) -> StoreError {
     match error {
         OpenError::InUse => StoreError::InUse { place: place(path) },
-        OpenError::Io(source) => StoreError::Io { place: place(path), source },
+        OpenError::Io(source) => StoreError::Io { source: with_folder(path, source), place: place(path) },
         // An error of the disk may pass, damage does not: the two give the operator different advice.
         OpenError::Database(DatabaseError::Storage(StorageError::Io(source))) if !is_content(&source) => {
             StoreError::Io { place: place(path), source }
         }
         OpenError::Database(e) => damaged(path, e),
+    }
+}
+
+/// "No such file" of a file that is to be made means its folder, which the error does not name.
+fn with_folder(path: &Path, error: io::Error) -> io::Error {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    match folder {
+        Some(folder) if error.kind() == io::ErrorKind::NotFound => {
+            io::Error::new(error.kind(), format!("the folder {} is not there: make it, or name another state file", folder.display()))
+        }
+        _ => error,
     }
 }
 
@@ -435,6 +446,15 @@ mod tests {
         drop(file);
         let loaded = StateFile::open(&path).unwrap().load().unwrap();
         assert_eq!(loaded, Loaded { revision: Revision(2), records: vec![plan_version(2)] });
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("none");
+        let said = StateFile::open(&missing.join("state.redb")).err().unwrap().to_string();
+        assert!(said.ends_with(&format!("the folder {} is not there: make it, or name another state file", missing.display())), "{said}");
+        assert!(!missing.exists());
     }
 
     #[test]

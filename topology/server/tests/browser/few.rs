@@ -283,7 +283,9 @@ fn the_end_of_the_service_is_shown_and_its_return_too() {
     let address = service.address;
     service.signal(rustix::process::Signal::TERM);
     service.wait();
-    browser.until("document.querySelector('#live').textContent.includes('not live')");
+    browser.until("document.querySelector('#live').textContent.startsWith('not live since ')");
+    // What is shown is old, and looks so until the service answers again.
+    browser.until("getComputedStyle(document.querySelector('main')).filter === 'grayscale(1)'");
     browser.shot("not-live");
     let again = Service::try_at(address, program().arg("--state").arg(folder.path().join("state.redb"))).unwrap();
     browser.until("document.querySelector('#live').textContent === 'live'");

@@ -125,7 +125,7 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     // Nobody shares anything here, so free iterations are shorter, and the service finds that out by itself.
     browser.until("document.querySelector('#turns .group-let_go')");
     let group = text(&mut browser, "#turns tr.group");
-    assert!(group.contains("let go") && group.contains("times as long as without"), "{group}");
+    assert!(group.contains("let go") && group.contains("for the job that loses most"), "{group}");
     let alpha = text(&mut browser, "#turns tbody tr:nth-child(2)");
     assert!(alpha.contains("alpha") && alpha.contains('+') && !alpha.contains("predicted"), "{alpha}");
     assert!(text(&mut browser, "#turns-note").contains("1 let go"));

@@ -23,7 +23,7 @@ use gate::{JobName, status::Surroundings};
 use telemetry::Root;
 
 use self::{bounded::begin, finding::Finding};
-use super::live::ServerArgs;
+use super::live::{ServerArgs, counted};
 use crate::{
     input::{CliError, DOCUMENT_BYTES_MAX},
     output::{self, Document, Output},
@@ -232,7 +232,8 @@ fn document(file: &Path) -> Finding {
             return Finding::wrong("fabric", format!("{shown}: {error}"), "mend the line; `antiphase fabric show` reads it the same way");
         }
     };
-    let says = format!("{shown}: {} hosts, {} switches, {} links", fabric.hosts, fabric.switches, fabric.links);
+    let parts = [(fabric.hosts, "host"), (fabric.switches, "switch"), (fabric.links, "link")];
+    let says = format!("{shown}: {}", parts.map(|(count, what)| counted(count, what)).join(", "));
     if fabric.unknown_capacities > 0 {
         let says = format!("{says}, {} of them without a capacity", fabric.unknown_capacities);
         Finding::wrong("fabric", says, "state it, or import again with --assume-capacity: links without one cannot be scored")

@@ -46,6 +46,7 @@ pub(super) fn agent(listen: &str, service: bool) -> Vec<Finding> {
         let fix = "set service.address and service.tls where jobs of this node are to be held";
         found.push(Finding::note("agent", "no service.address is set: it only reads counters", fix));
     }
+    found.extend(strange_notes(&text));
     found.extend(page_errors(&text, || {
         thread::sleep(AGAIN_AFTER);
         exposition::of_agent(address).ok()
@@ -69,6 +70,15 @@ fn session(text: &str) -> Vec<Finding> {
         None => found.push(Finding::wrong("clock", "the agent knows no fabric time", "it needs a session with the service for a second")),
     }
     found
+}
+
+/// Notes of gates that the agent did not take. Some are of jobs that have just ended.
+fn strange_notes(text: &str) -> Option<Finding> {
+    let count = number(text, "turn_notes_strange_total").filter(|count| *count > 0.0)?;
+    let says = format!("{count} notes of gates were of no job that takes turns here, or of a user who does not speak for it");
+    const FIX: &str =
+        "where it grows, a program runs under the name of another's job: antiphase gate status --job JOB, as root, names those";
+    Some(Finding::note("agent", says, FIX))
 }
 
 /// Pages that could not be written. The count stays when the cause is gone, so it is looked at `again` whether it grows.
@@ -235,6 +245,14 @@ mod tests {
         assert_eq!(after(3, Some(4)), Some(Verdict::Wrong));
         // An agent that has just ended does not answer twice; its count says nothing of now.
         assert_eq!((after(3, Some(0)), after(3, None)), (Some(Verdict::Note), Some(Verdict::Note)));
+    }
+
+    #[test]
+    fn notes_that_were_not_taken_lead_to_the_program_that_sends_them() {
+        let of = |count: u64| strange_notes(&format!("antiphase_agent_turn_notes_strange_total {count}\n"));
+        assert_eq!(of(0), None);
+        let found = of(7).unwrap();
+        assert!(found.verdict == Verdict::Note && found.says.starts_with("7 notes of gates") && found.fix.is_some(), "{found:?}");
     }
 
     /// Stands for an agent without a session.

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tonic::transport::Channel;
 
 use super::{
-    super::live::{Client, ServerArgs, Unreached, client, get, refused},
+    super::live::{Client, ServerArgs, Unreached, as_command, client, counted, get, refused},
     exposition,
     finding::Finding,
 };
@@ -91,7 +91,11 @@ async fn ready(server: &ServerArgs, channel: &mut Channel, found: &mut Vec<Findi
         let said: serde_json::Value = serde_json::from_str(&ready.text).unwrap_or_default();
         let word = |key: &str| said[key].as_str().filter(|word| !word.is_empty()).map(str::to_owned);
         let says = format!("{at} is not ready: {}", word("message").unwrap_or_else(|| "it says no reason".into()));
-        found.push(Finding::wrong("service", says, word("hint").unwrap_or_else(|| "docs/operator.md, What can go wrong".into())));
+        found.push(Finding::wrong(
+            "service",
+            says,
+            word("hint").map_or_else(|| "docs/operator.md, What can go wrong".into(), |hint| as_command(&hint)),
+        ));
     }
     match version {
         Some(version) if version == env!("CARGO_PKG_VERSION") => {
@@ -127,12 +131,13 @@ async fn fabric(client: &mut Client, us: &Us, found: &mut Vec<Finding>) -> Resul
     let answer = match client.get_fabric(GetFabricRequest { summary: us.host.is_none() }).await {
         Ok(answer) => answer.into_inner(),
         Err(status) if status.code() == tonic::Code::NotFound => {
-            found.push(Finding::wrong("fabric", "the service has no fabric", "antiphase fabric set fabric.yaml"));
+            found.push(Finding::wrong("fabric", "the service has no fabric", "antiphase fabric set FILE"));
             return Ok(());
         }
         Err(status) => return Err(refused(status)),
     };
-    let says = format!("the service has {} hosts, {} switches, {} links", answer.hosts, answer.switches, answer.links);
+    let parts = [(answer.hosts, "host"), (answer.switches, "switch"), (answer.links, "link")];
+    let says = format!("the service has {}", parts.map(|(count, what)| counted(count as usize, what)).join(", "));
     found.push(Finding::well("fabric", says));
     let parsed = us.host.as_ref().and_then(|host| Some((host, fabric::native::read(&answer.fabric).ok()?)));
     if let Some((host, parsed)) = parsed {

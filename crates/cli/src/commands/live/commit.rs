@@ -1,19 +1,23 @@
 //! `antiphase commit`: jobs with their placements into the plan.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use clap::Args;
 use job::{CandidatesDoc, JobDoc, JobsDoc, ModelDoc};
-use proto::v1alpha1::{Candidate, CommitRequest, CommitResponse, EvaluateRequest, JobHosts, JobSpec, Model, Outcome, Slot};
+use proto::v1alpha1::{
+    Candidate, CommitRequest, CommitResponse, EvaluateRequest, JobHosts, JobSpec, ListTurnsRequest, ListTurnsResponse, Model, Outcome, Slot,
+};
 
 use super::{
     connect::{Client, ServerArgs, refused},
     jobs::place,
-    millis, score,
+    millis,
+    overview::free_by_comparison,
+    score,
 };
 use crate::{
     input::{CliError, read_document},
@@ -76,7 +80,8 @@ pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
         };
         let answer = client.commit(request).await.map_err(refused)?.into_inner();
         let chosen = chosen.map(|id| format!("candidate {id}\n")).unwrap_or_default();
-        output::print(&args.output.render(&answer, || chosen + &table(&answer))?)
+        let turns = turns_of(&mut client, &answer).await;
+        output::print(&args.output.render(&answer, || chosen + &table(&answer, &turns))?)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -152,10 +157,22 @@ fn model_message(model: ModelDoc) -> Model {
     Model { name, strategy, ranks, gpus_per_host, nics_per_host, batch, micro_batches, tp, cp, pp, dp, ep, nic, gpu_gflops }
 }
 
-fn table(answer: &CommitResponse) -> String {
+/// How the groups of the jobs stand that are to take turns: a job that is committed again may be in one that was let go. What cannot be
+/// asked is left out, because the commit is done.
+async fn turns_of(client: &mut Client, answer: &CommitResponse) -> ListTurnsResponse {
+    let jobs: Vec<String> = answer.slots.iter().filter(|slot| slot.turns).map(|slot| slot.job.clone()).collect();
+    if jobs.is_empty() {
+        return ListTurnsResponse::default();
+    }
+    let asked = client.list_turns(ListTurnsRequest { jobs, ..ListTurnsRequest::default() }).await;
+    asked.map(tonic::Response::into_inner).unwrap_or_default()
+}
+
+fn table(answer: &CommitResponse, turns: &ListTurnsResponse) -> String {
     let mut table = Table::new(&["JOB", ">PERIOD", ">OFFSET", ">SLACK", "GATE"]);
+    let free: BTreeSet<&str> = free_by_comparison(turns).collect();
     for slot in &answer.slots {
-        table.row(row(slot));
+        table.row(row(slot, free.contains(slot.job.as_str())));
     }
     let moved = if answer.moved.is_empty() { "no running job moved".into() } else { format!("moved: {}", answer.moved.join(", ")) };
     let (version, score, reasons) = (answer.plan_version, score(answer.score), reasons(&answer.explanation));
@@ -168,8 +185,10 @@ pub(super) fn reasons(explanation: &[String]) -> String {
     explanation.iter().fold(String::new(), |text, line| text + "\n" + line)
 }
 
-fn row(slot: &Slot) -> [String; 5] {
+/// A job's line; `let_go`: its group was let go.
+fn row(slot: &Slot, let_go: bool) -> [String; 5] {
     let gate = match (slot.turns, slot.hold) {
+        (true, _) if let_go => "runs free: its group was let go",
         (true, _) => "takes turns",
         (false, true) => "holds",
         (false, false) => "lets pass",
@@ -202,9 +221,10 @@ mod tests {
     #[test]
     fn who_takes_turns_keeps_to_no_offset() {
         let slot = Slot { job: "a".into(), period_ns: 105_000_000, offset_ns: 52_500_000, slack_ns: 12_500_000, ..Slot::default() };
-        let said = |slot: Slot| row(&slot)[2..].join(" ");
+        let said = |slot: Slot| row(&slot, false)[2..].join(" ");
         assert_eq!(said(Slot { turns: true, ..slot.clone() }), "- - takes turns");
         assert_eq!(said(Slot { hold: true, ..slot.clone() }), "52.500 ms 12.500 ms holds");
-        assert_eq!(said(slot), "52.500 ms 12.500 ms lets pass");
+        assert_eq!(said(slot.clone()), "52.500 ms 12.500 ms lets pass");
+        assert_eq!(row(&Slot { turns: true, ..slot }, true)[4], "runs free: its group was let go");
     }
 }

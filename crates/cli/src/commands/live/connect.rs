@@ -244,9 +244,18 @@ fn causes(error: &dyn std::error::Error) -> String {
     line
 }
 
+/// How the service's hints name what this program has a command for: they are for programs that speak HTTP.
+const FABRIC_BY_HTTP: &str = "PUT /v1alpha1/fabric";
+const FABRIC_BY_COMMAND: &str = "antiphase fabric set FILE";
+
+/// A hint of the service, for people who have this program.
+pub(crate) fn as_command(hint: &str) -> String {
+    hint.replace(FABRIC_BY_HTTP, FABRIC_BY_COMMAND)
+}
+
 /// A refusal of the service: bad input is the caller's (exit code 2), the rest is a failure.
 pub(crate) fn refused(status: Status) -> CliError {
-    let message = if status.message().is_empty() { causes(&status) } else { status.message().to_owned() };
+    let message = if status.message().is_empty() { causes(&status) } else { as_command(status.message()) };
     match status.code() {
         Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::OutOfRange => CliError::Usage(message),
         Code::PermissionDenied | Code::Unauthenticated => CliError::Failure(format!("not allowed: {message}")),
@@ -266,6 +275,12 @@ mod tests {
     #[derive(Debug, thiserror::Error)]
     #[error("transport error")]
     struct Transport(#[source] Box<dyn std::error::Error + 'static>);
+
+    #[test]
+    fn hints_name_commands_and_no_paths() {
+        let said = refused(Status::failed_precondition("no fabric is set (PUT /v1alpha1/fabric first)")).line();
+        assert_eq!(said, "no fabric is set (antiphase fabric set FILE first)");
+    }
 
     #[test]
     fn who_is_not_reached_hears_what_to_do() {

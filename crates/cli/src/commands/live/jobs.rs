@@ -14,10 +14,14 @@ use crate::{input::CliError, table::Table};
 pub(crate) struct ListArgs {
     #[command(flatten)]
     list: Listing,
+    /// Only these jobs
+    #[arg(value_name = "JOB")]
+    jobs: Vec<String>,
 }
 
 pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, CliError> {
-    args.list.show(async |client| client.list_jobs(ListJobsRequest::default()).await, table)
+    let request = ListJobsRequest { jobs: args.jobs.clone(), ..ListJobsRequest::default() };
+    args.list.show(async |client| client.list_jobs(request.clone()).await, table)
 }
 
 pub(super) fn table(answer: &ListJobsResponse) -> String {

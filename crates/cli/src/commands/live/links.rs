@@ -14,6 +14,9 @@ use crate::{input::CliError, table::Table};
 pub(crate) struct LinksArgs {
     #[command(flatten)]
     list: Listing,
+    /// Only these links, as far as they carry a job
+    #[arg(value_name = "LINK", conflicts_with = "observed")]
+    links: Vec<String>,
     /// Most links listed
     #[arg(long, value_name = "N", default_value_t = 30)]
     limit: u32,
@@ -23,7 +26,7 @@ pub(crate) struct LinksArgs {
 }
 
 pub(crate) fn links(args: &LinksArgs) -> Result<ExitCode, CliError> {
-    let request = ListLinksRequest { limit: args.limit, observed: args.observed, ..ListLinksRequest::default() };
+    let request = ListLinksRequest { limit: args.limit, links: args.links.clone(), observed: args.observed, ..ListLinksRequest::default() };
     args.list.show(async |client| client.list_links(request.clone()).await, |answer| table(answer, args.observed))
 }
 

@@ -23,7 +23,7 @@ mod withdraw;
 pub(crate) use agents::{AgentsArgs, agents};
 pub(crate) use audit::{AuditArgs, audit};
 pub(crate) use commit::{CommitArgs, commit};
-pub(crate) use connect::{Client, ServerArgs, Unreached, client, get, refused};
+pub(crate) use connect::{Client, ServerArgs, Unreached, as_command, client, get, refused};
 pub(crate) use evaluate::{EvaluateArgs, evaluate};
 pub(crate) use events::{EventsArgs, events};
 pub(crate) use exporters::{ExportersArgs, exporters};
@@ -122,6 +122,25 @@ fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".into(), show)
 }
 
+/// A number of things, of which one has no plural; `what` is one of them.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ if what.ends_with("ch") => format!("{count} {what}es"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
 fn score(value: f64) -> String {
     format!("{value:.4}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counted;
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([counted(1, "switch"), counted(2, "switch"), counted(0, "host")], ["1 switch", "2 switches", "0 hosts"]);
+    }
 }

@@ -11,6 +11,7 @@ use tonic::{Code, transport::Channel};
 
 use super::{
     connect::{client, get, refused},
+    counted,
     exporters::age,
     links, millis, or_dash,
 };
@@ -119,8 +120,18 @@ impl Overview {
         } else if !connected {
             return format!("nothing is in force: {} jobs should be kept apart, and no agent is connected", turning + held);
         }
+        // A plan by turns says who may take turns; whether a group does is what the service found since.
+        let let_go = free_by_comparison(&self.turns).count().min(turning);
+        if let_go > 0 && let_go == turning + held {
+            return format!("nothing is in force: {let_go} jobs run free, because their groups were let go (antiphase turns says why)");
+        }
         let part = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
-        let parts: Vec<String> = [part(turning, "take turns"), part(held, "keep to slots")].into_iter().flatten().collect();
+        let parts = [
+            part(turning - let_go, "take turns"),
+            part(held, "keep to slots"),
+            part(let_go, "run free, because their groups were let go (antiphase turns says why)"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
         format!("of {} jobs {}", self.jobs.jobs.len(), parts.join(", "))
     }
 
@@ -143,7 +154,7 @@ impl Overview {
         let mut wrong: Vec<String> = self.unready.iter().map(|why| format!("the service takes no changes: {why}")).collect();
         let hosts = |state, what: &str| {
             let hosts = self.agents_in(state);
-            (!hosts.is_empty()).then(|| format!("{} agents {what}: {}", hosts.len(), named(&hosts)))
+            (!hosts.is_empty()).then(|| format!("{} {what}: {}", counted(hosts.len(), "agent"), named(&hosts)))
         };
         wrong.extend(hosts(AgentState::Lost, "lost"));
         wrong.extend(hosts(AgentState::Quarantined, "in quarantine, with clocks worse than a slack"));
@@ -151,7 +162,8 @@ impl Overview {
         let silent = |one: &&Exporter| one.age_ms.is_none_or(|age| age > SILENT_MS);
         let silent: Vec<&str> = self.exporters.exporters.iter().filter(silent).map(|one| one.node.as_str()).collect();
         if !silent.is_empty() {
-            wrong.push(format!("{} exporters are silent: {}", silent.len(), named(&silent)));
+            let are = if silent.len() == 1 { "is" } else { "are" };
+            wrong.push(format!("{} {are} silent: {}", counted(silent.len(), "exporter"), named(&silent)));
         }
         let jobs = |what: &str, is: fn(&Job) -> bool| {
             let jobs: Vec<&str> = self.jobs.jobs.iter().filter(|job| is(job)).map(|job| job.id.as_str()).collect();
@@ -172,6 +184,12 @@ impl Overview {
         }
         wrong
     }
+}
+
+/// Jobs that are to take turns, and whose groups the service let go after it had compared.
+pub(super) fn free_by_comparison(turns: &ListTurnsResponse) -> impl Iterator<Item = &str> {
+    let let_go = turns.groups.iter().filter(|group| group.state() == TurnGroupState::LetGo);
+    let_go.flat_map(|group| &group.jobs).map(|job| job.job.as_str())
 }
 
 fn named(names: &[&str]) -> String {
@@ -241,7 +259,21 @@ pub(super) mod tests {
     fn what_is_in_force_and_wrong_is_said() {
         let mut now = overview();
         assert_eq!(now.in_force(), "of 2 jobs 2 take turns");
-        assert_eq!(now.wrong(), ["1 agents lost: h2", "job a repeats every 130.000 ms, planned with 100.000 ms"]);
+        // A group that was let go is in the plan as before, and nobody waits for anybody.
+        let turning = |name: &str| TurnJob { job: name.into(), ..TurnJob::default() };
+        let let_go = |names: &[&str]| TurnGroup {
+            state: TurnGroupState::LetGo.into(),
+            jobs: names.iter().map(|name| turning(name)).collect(),
+            ..TurnGroup::default()
+        };
+        now.turns.groups[0] = let_go(&["a", "b"]);
+        let said = "nothing is in force: 2 jobs run free, because their groups were let go (antiphase turns says why)";
+        assert_eq!(now.in_force(), said);
+        now.turns.groups[0] = let_go(&["a"]);
+        let said = "of 2 jobs 1 take turns, 1 run free, because their groups were let go (antiphase turns says why)";
+        assert_eq!(now.in_force(), said);
+        now.turns = overview().turns;
+        assert_eq!(now.wrong(), ["1 agent lost: h2", "job a repeats every 130.000 ms, planned with 100.000 ms"]);
         now.agents.remove(0);
         assert_eq!(now.in_force(), "nothing is in force: 2 jobs should be kept apart, and no agent is connected");
         now.jobs.jobs.iter_mut().for_each(|job| job.slot = None);

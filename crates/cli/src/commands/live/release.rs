@@ -1,9 +1,9 @@
 //! `antiphase release`: jobs out of the plan.
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 
 use clap::Args;
-use proto::v1alpha1::ReleaseRequest;
+use proto::v1alpha1::{ReleaseRequest, ReleaseResponse};
 
 use super::{
     commit::reasons,
@@ -34,10 +34,31 @@ pub(crate) fn release(args: &ReleaseArgs) -> Result<ExitCode, CliError> {
     let request = ReleaseRequest { jobs: args.jobs.clone(), explain: args.explain, ..ReleaseRequest::default() };
     args.server.with(async |mut client: Client| {
         let answer = client.release(request).await.map_err(refused)?.into_inner();
-        let unknown =
-            if answer.unknown.is_empty() { String::new() } else { format!("; were not committed: {}", answer.unknown.join(", ")) };
-        let text = || format!("plan version {}{unknown}{}", answer.plan_version, reasons(&answer.explanation));
-        output::print(&args.output.render(&answer, text)?)
+        output::print(&args.output.render(&answer, || text(&args.jobs, &answer))?)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn text(asked: &[String], answer: &ReleaseResponse) -> String {
+    let known: BTreeSet<&str> = asked.iter().map(String::as_str).filter(|job| !answer.unknown.iter().any(|one| one == job)).collect();
+    let known: Vec<&str> = known.into_iter().collect();
+    let released = if known.is_empty() { "nothing released".to_owned() } else { format!("released: {}", known.join(", ")) };
+    let unknown = if answer.unknown.is_empty() { String::new() } else { format!("; not committed: {}", answer.unknown.join(", ")) };
+    format!("plan version {}; {released}{unknown}{}", answer.plan_version, reasons(&answer.explanation))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_released_and_who_was_not_there_is_said() {
+        let says = |unknown: &[&str]| {
+            let unknown = unknown.iter().map(|&name| name.to_owned()).collect();
+            text(&["b".into(), "a".into()], &ReleaseResponse { plan_version: 3, unknown, ..ReleaseResponse::default() })
+        };
+        assert_eq!(says(&[]), "plan version 3; released: a, b");
+        assert_eq!(says(&["b"]), "plan version 3; released: a; not committed: b");
+        assert_eq!(says(&["a", "b"]), "plan version 3; nothing released; not committed: a, b");
+    }
 }

@@ -153,7 +153,7 @@ groups    1 by turns
 worst     x->y at 0.7000 (a, b); u->v at 0.9000 (a, b)
 
 wrong:
-1 agents lost: h2
+1 agent lost: h2
 job a repeats every 130.000 ms, planned with 100.000 ms
 ";
         assert_eq!(text, expect);

@@ -1,11 +1,13 @@
 //! `antiphase turns`: who has the turn, who waits for whom, what it costs and brings.
 
-use std::process::ExitCode;
+use std::{cell::RefCell, process::ExitCode};
 
 use clap::Args;
-use proto::v1alpha1::{ListTurnsRequest, ListTurnsResponse, TurnActivity, TurnGroup, TurnJob, TurnTimes};
+use proto::v1alpha1::{
+    ListJobsRequest, ListJobsResponse, ListTurnsRequest, ListTurnsResponse, TurnActivity, TurnGroup, TurnJob, TurnTimes,
+};
 
-use super::{Listing, millis, or_dash};
+use super::{Client, Listing, millis, or_dash};
 use crate::{input::CliError, table::Table};
 
 /// Jobs that take turns: who has the turn, who waits for whom, what it costs and brings.
@@ -23,12 +25,37 @@ pub(crate) struct TurnsArgs {
 
 pub(crate) fn turns(args: &TurnsArgs) -> Result<ExitCode, CliError> {
     let request = ListTurnsRequest { jobs: args.jobs.clone(), limit: args.limit, ..ListTurnsRequest::default() };
-    args.list.show(async |client| client.list_turns(request.clone()).await, text)
+    // Why nobody takes turns stands where the jobs are.
+    let jobs = RefCell::new(ListJobsResponse::default());
+    let ask = async |client: &mut Client| {
+        let answer = client.list_turns(request.clone()).await?;
+        if answer.get_ref().groups.is_empty() {
+            let asked = ListJobsRequest { jobs: request.jobs.clone(), ..ListJobsRequest::default() };
+            let found = client.list_jobs(asked).await?.into_inner();
+            jobs.replace(found);
+        }
+        Ok(answer)
+    };
+    args.list.show(ask, |answer| text(answer, &jobs.borrow()))
 }
 
-fn text(answer: &ListTurnsResponse) -> String {
+/// Why there is no group.
+fn nobody(jobs: &ListJobsResponse) -> String {
+    let by_slots = jobs.jobs.iter().any(|job| job.slot.as_ref().is_some_and(|slot| slot.hold && !slot.turns));
+    if jobs.jobs.is_empty() {
+        "no job takes turns: none is committed".into()
+    } else if !jobs.outlook.is_empty() {
+        format!("no job takes turns: {}", jobs.outlook)
+    } else if by_slots {
+        "no job takes turns: the service's control is slots (antiphase jobs)".into()
+    } else {
+        "no job takes turns: none is predicted to gain by it".into()
+    }
+}
+
+fn text(answer: &ListTurnsResponse, jobs: &ListJobsResponse) -> String {
     if answer.groups.is_empty() {
-        return "no job takes turns: none is predicted to gain by it, or the service's control is not turns".into();
+        return nobody(jobs);
     }
     let rest = (answer.total as usize).saturating_sub(answer.groups.len());
     let more = if rest == 0 { String::new() } else { format!("\n{rest} more groups; --limit shows them\n") };
@@ -85,7 +112,20 @@ fn activity(job: &TurnJob, now: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proto::v1alpha1::{Job, Slot};
+
     use super::*;
+
+    #[test]
+    fn why_nobody_takes_turns_is_known() {
+        let says = |jobs: ListJobsResponse| text(&ListTurnsResponse::default(), &jobs);
+        let job = |hold| Job { slot: Some(Slot { hold, ..Slot::default() }), ..Job::default() };
+        let of = |hold, outlook: &str| ListJobsResponse { jobs: vec![job(hold)], outlook: outlook.into(), ..ListJobsResponse::default() };
+        assert_eq!(says(ListJobsResponse::default()), "no job takes turns: none is committed");
+        assert_eq!(says(of(false, "control = observe: none would gain")), "no job takes turns: control = observe: none would gain");
+        assert_eq!(says(of(true, "")), "no job takes turns: the service's control is slots (antiphase jobs)");
+        assert_eq!(says(of(false, "")), "no job takes turns: none is predicted to gain by it");
+    }
 
     #[test]
     fn a_group_is_said_in_words_and_numbers() {
@@ -119,7 +159,8 @@ mod tests {
             ..TurnJob::default()
         };
         let group = TurnGroup { reason: "takes turns".into(), jobs: vec![sends, waits], ..TurnGroup::default() };
-        let said = text(&ListTurnsResponse { groups: vec![group], total: 3, at_ns: 100 * MS, plan_version: 1 });
+        let answer = ListTurnsResponse { groups: vec![group], total: 3, at_ns: 100 * MS, plan_version: 1 };
+        let said = text(&answer, &ListJobsResponse::default());
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[0], "A group of 2 takes turns");
         for part in ["sends since 5.000 ms", "100.000 ms", "200.000 ms", "120.000 ms", "240.000 ms", "5.0 %", "0.5 %"] {

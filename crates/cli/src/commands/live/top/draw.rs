@@ -118,7 +118,7 @@ mod tests {
         let text = drawn(&mut view, 80, 24);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "of 2 jobs 2 take turns");
-        assert_eq!(lines[1], "1 agents lost: h2; and 1 more (antiphase status)");
+        assert_eq!(lines[1], "1 agent lost: h2; and 1 more (antiphase status)");
         assert_eq!(lines[2], "http://s, plan 7   1 Links (3)  2 Jobs (2)  3 Agents (2)");
         assert!(lines[3].starts_with("LINK  CAPACITY  SCORE \u{25b2}  UNSHIFTED  PEAK   OBSERVED  MORE  JOBS"), "{text}");
         assert!(lines[4].starts_with("x->y  100 Gb/s  0.7000   0.5000     150 %  -         -     a, b"), "{text}");
