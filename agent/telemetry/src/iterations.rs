@@ -9,10 +9,12 @@
 use std::collections::BTreeMap;
 
 use realfft::RealFftPlanner;
-use units::{Nanos, NodeTime};
+use units::{Nanos, NodeTime, Rate};
 
 use crate::{
     autocorrelation::autocorrelation,
+    levels::{Level, busy_levels},
+    multiple::parts,
     period::{Aperiodic, CONFIDENCE_MIN, PERIODS_MIN},
     phases::{BusyPhase, busy},
     series::Series,
@@ -68,6 +70,10 @@ const PARTS_TRIED: usize = 6;
 const ENDS_KEPT: usize = 6;
 /// Times that each of two jobs is looked for again in what the other leaves.
 const BACK_AND_FORTH: usize = 2;
+/// The share of bytes that phases may miss before confidence says so.
+const UNACCOUNTED: f64 = 0.05;
+/// Times that iterations are looked at for being parts of longer ones.
+const PARTS_OF_PARTS: usize = 2;
 /// Periods that are so near, or so near to a small multiple of each other, are of one job.
 const SAME: f64 = 0.01;
 
@@ -99,7 +105,7 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         return Err(Aperiodic::TooShort { steps: grid.len() });
     }
     let candidates = Candidates::of(&grid)?;
-    let one = candidates.best(&grid);
+    let one = candidates.best(&grid).map(|one| one.whole(&grid));
     // Two jobs explain more than one of them does, and more than a common multiple of their periods, which jitter smears.
     let two = match &one {
         Some(one) if one.confidence >= ONE_EXPLAINS => None,
@@ -326,12 +332,7 @@ fn track(grid: &[f64], lag: usize) -> Option<Found> {
     if starts.len() < PERIODS_MIN {
         return None;
     }
-    let lengths: Vec<f64> = starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
-    let period = mean_distance(&starts);
-    let variance = lengths.iter().map(|length| (length - period) * (length - period)).sum::<f64>() / lengths.len() as f64;
-    let mut found = Found { period, jitter: variance.sqrt() / period, confidence: 0.0, starts };
-    found.confidence = found.explains(grid);
-    Some(found)
+    Some(Found::at(grid, starts))
 }
 
 /// The mean distance of starts: from the first to the last where jitter adds up, and by a line through all (least squares) where starts
@@ -431,6 +432,31 @@ fn lay(values: &[f64], picture: &[f64], period: usize) -> Vec<usize> {
 }
 
 impl Found {
+    /// Iterations that begin at these starts.
+    fn at(grid: &[f64], starts: Vec<usize>) -> Self {
+        let lengths = starts.windows(2).map(|pair| (pair[1] - pair[0]) as f64);
+        let period = mean_distance(&starts);
+        let variance = lengths.map(|length| (length - period) * (length - period)).sum::<f64>() / (starts.len() - 1).max(1) as f64;
+        let mut found = Self { period, jitter: variance.sqrt() / period, confidence: 0.0, starts };
+        found.confidence = found.explains(grid);
+        found
+    }
+
+    /// The iterations of which these are only parts, or these.
+    fn whole(self, grid: &[f64]) -> Self {
+        let mut found = self;
+        // A part may be a part of a part.
+        for _ in 0..PARTS_OF_PARTS {
+            let Some((parts, first)) = parts(grid, &found.starts) else { break };
+            let starts: Vec<usize> = found.starts.iter().skip(first).step_by(parts).copied().collect();
+            if starts.len() < PERIODS_MIN {
+                break;
+            }
+            found = Self::at(grid, starts);
+        }
+        found
+    }
+
     /// What the iterations explain beyond chance.
     fn worth(&self) -> f64 {
         self.confidence - CHANCE / self.starts.len() as f64
@@ -514,25 +540,60 @@ impl Found {
         // What the first job leaves may be below nothing.
         let lowest = levels.iter().copied().fold(0.0, f64::min);
         levels.iter_mut().for_each(|level| *level -= lowest);
+        let grid: Vec<f64> = grid.iter().map(|value| value - lowest).collect();
         let period = Nanos((self.period * step.0 as f64).round() as u64);
-        let mut phases = busy(&levels, step, period);
-        // Where an iteration begins is for us to say: with the phase after the longest silence.
-        let ends: Vec<u64> = phases.iter().map(|phase| phase.start.0 + phase.duration.0).collect();
-        let silence = |at: usize| {
-            let before = ends[(at + phases.len() - 1) % phases.len()];
-            (phases[at].start.0 + period.0).saturating_sub(before) % period.0.max(1)
-        };
-        let first = (0..phases.len()).max_by_key(|at| (silence(*at), core::cmp::Reverse(*at))).map_or(0, |at| phases[at].start.0);
+        let found = busy_levels(&grid, &self.starts, &levels).map(|found| found.iter().map(|level| phase(level, step, period)).collect());
+        let mut phases = found.unwrap_or_else(|| busy(&levels, step, period));
+        let confidence = self.confidence * accounted(&levels, &phases, step, period);
+        let first = first_phase(&phases, step, period);
         phases.iter_mut().for_each(|phase| phase.start = Nanos((phase.start.0 + period.0 - first) % period.0.max(1)));
         phases.sort_by_key(|phase| phase.start);
         let begin = self.starts.first().map_or(0, |start| *start as u64 * step.0);
         Learned {
             period,
             jitter: self.jitter,
-            confidence: self.confidence,
+            confidence,
             iterations: self.starts.len() - 1,
             phases,
             origin: NodeTime(start.0 + begin + first),
         }
     }
+}
+
+/// A level as a phase.
+fn phase(level: &Level, step: Nanos, period: Nanos) -> BusyPhase {
+    let nanos = |steps: f64| (steps * step.0 as f64).round();
+    let start = nanos(level.start).rem_euclid(period.0.max(1) as f64) as u64 % period.0.max(1);
+    let duration = Nanos((nanos(level.end) - nanos(level.start)) as u64).min(period);
+    // Bytes per nanosecond are 8,000 Mbit/s, the unit of `Rate`.
+    BusyPhase { start: Nanos(start), duration, rate: Rate((level.value * 8_000.0 / step.0.max(1) as f64).round() as u64) }
+}
+
+/// When the phase begins with which an iteration does, which is for us to say: the one after the longest silence. A job that is never
+/// silent begins after its lowest rate.
+fn first_phase(phases: &[BusyPhase], step: Nanos, period: Nanos) -> u64 {
+    let before = |at: usize| phases[(at + phases.len() - 1) % phases.len()];
+    let silence = |at: usize| {
+        let silence = (phases[at].start.0 + 2 * period.0).saturating_sub(before(at).start.0 + before(at).duration.0) % period.0.max(1);
+        // Two phases that touch may overlap by what edges are off.
+        if silence + step.0 > period.0 && phases.len() > 1 { 0 } else { silence }
+    };
+    let silent = (0..phases.len()).any(|at| silence(at) >= step.0);
+    let key = |at: usize| (if silent { silence(at) } else { u64::MAX - before(at).rate.0 }, core::cmp::Reverse(at));
+    (0..phases.len()).max_by_key(|at| key(*at)).map_or(0, |at| phases[at].start.0)
+}
+
+/// The share of the bytes above the lowest level that the phases account for, at most 1: less where they say more, too.
+fn accounted(levels: &[f64], phases: &[BusyPhase], step: Nanos, period: Nanos) -> f64 {
+    let lowest = levels.iter().copied().fold(f64::INFINITY, f64::min).max(0.0);
+    let busy = phases.iter().map(|phase| phase.duration.0 as f64).sum::<f64>() / period.0.max(1) as f64;
+    let carried = levels.iter().sum::<f64>() / levels.len().max(1) as f64 - lowest * (1.0 - busy).max(0.0);
+    let of = |phase: &BusyPhase| phase.rate.0 as f64 / 8_000.0 * step.0 as f64 * phase.duration.0 as f64 / period.0.max(1) as f64;
+    let said: f64 = phases.iter().map(of).sum();
+    if said <= 0.0 || carried <= 0.0 {
+        return 1.0;
+    }
+    let share = (said / carried).min(carried / said);
+    // Edges are known to a step, and chatter varies.
+    if share > 1.0 - UNACCOUNTED { 1.0 } else { share }
 }
