@@ -41,7 +41,7 @@ fn main() -> ExitCode {
         }
     };
     if let Some(Command::Config { action: ConfigAction::Check }) = args.command {
-        println!("{}: ok", args.config.display());
+        println!("{}: well", args.config.display());
         return ExitCode::SUCCESS;
     }
     match serve(config, &args.config) {

@@ -219,8 +219,8 @@ impl Pages {
             if led.page.is_none() {
                 match PageWriter::create(&self.directory, job) {
                     Ok(page) => {
-                        let turns = led.turn.is_some();
-                        tracing::info!(job, plan_version = led.slot.plan_version, turns, hold = led.slot.hold, "page");
+                        let held = how_held(led.turn.is_some(), led.slot.hold);
+                        tracing::info!(job, plan_version = led.slot.plan_version, held, "page");
                         (led.page, led.error) = (Some(page), None);
                     }
                     Err(error) => {
@@ -315,6 +315,15 @@ impl Drop for Pages {
     }
 }
 
+/// How a job is held, for the log.
+const fn how_held(takes_turns: bool, keeps_slot: bool) -> &'static str {
+    match (takes_turns, keeps_slot) {
+        (true, _) => "by turns",
+        (false, true) => "in slots",
+        (false, false) => "no",
+    }
+}
+
 /// A slot as the service sent it, checked.
 fn planned(slot: &Slot) -> Result<PlannedSlot, SlotError> {
     // A page with such numbers would let the gate go as malformed; a refusal here also says which number is wrong.
@@ -359,6 +368,11 @@ mod tests {
     use units::ClockOffset;
 
     use super::*;
+
+    #[test]
+    fn the_log_says_how_a_job_is_held() {
+        assert_eq!([how_held(true, false), how_held(false, true), how_held(false, false)], ["by turns", "in slots", "no"]);
+    }
 
     fn slot() -> Slot {
         Slot {

@@ -122,7 +122,7 @@ fn a_bad_configuration_is_one_line_and_exit_code_2() {
 fn a_good_configuration_is_said_to_be_so() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/antiphase-agent.toml");
     let output = agent(&["config", "check", "--config", example]);
-    assert_eq!((output.status.code(), String::from_utf8(output.stdout).unwrap()), (Some(0), format!("{example}: ok\n")));
+    assert_eq!((output.status.code(), String::from_utf8(output.stdout).unwrap()), (Some(0), format!("{example}: well\n")));
 }
 
 #[test]

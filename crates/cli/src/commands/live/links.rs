@@ -27,7 +27,15 @@ pub(crate) struct LinksArgs {
 
 pub(crate) fn links(args: &LinksArgs) -> Result<ExitCode, CliError> {
     let request = ListLinksRequest { limit: args.limit, links: args.links.clone(), observed: args.observed, ..ListLinksRequest::default() };
-    args.list.show(async |client| client.list_links(request.clone()).await, |answer| table(answer, args.observed))
+    args.list.show(
+        async |client| client.list_links(request.clone()).await,
+        |answer| match answer.links.len() {
+            0 if !args.links.is_empty() => format!("no job uses {} (antiphase links lists those that carry demand)", args.links.join(", ")),
+            // Of links that were named nothing was left out but what was not asked for.
+            listed if !args.links.is_empty() => table(&ListLinksResponse { total: listed as u32, ..answer.clone() }, args.observed),
+            _ => table(answer, args.observed),
+        },
+    )
 }
 
 pub(super) fn table(answer: &ListLinksResponse, observed: bool) -> String {
