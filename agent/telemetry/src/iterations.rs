@@ -12,7 +12,7 @@ use realfft::RealFftPlanner;
 use units::{Nanos, NodeTime};
 
 use crate::{
-    autocorrelation::autocorrelation,
+    autocorrelation::{autocorrelation, smoothed},
     levels::{accounted, busy_phases, first_phase},
     multiple::parts,
     period::{Aperiodic, CONFIDENCE_MIN, PERIODS_MIN},
@@ -285,25 +285,6 @@ fn better(known: Option<Found>, tried: Option<Found>) -> Option<Found> {
         _ => 0.0,
     };
     if b.worth() > a.worth() + ahead { tried } else { known }
-}
-
-/// The mean of `window` values around each.
-fn smoothed(grid: &[f64], window: usize) -> Vec<f64> {
-    if window < 2 {
-        return grid.to_vec();
-    }
-    let mut sums = Vec::with_capacity(grid.len() + 1);
-    let mut sum = 0.0;
-    sums.push(0.0);
-    for value in grid {
-        sum += value;
-        sums.push(sum);
-    }
-    let mean = |at: usize| {
-        let (from, to) = (at.saturating_sub(window / 2), (at + window.div_ceil(2)).min(grid.len()));
-        (sums[to] - sums[from]) / (to - from) as f64
-    };
-    (0..grid.len()).map(mean).collect()
 }
 
 /// Lags at which a series is like itself, the shortest first, and how much.
