@@ -41,4 +41,4 @@ pub use phases::{BusyPhase, fold, phase_error};
 pub use port::{Port, PortDelta, PortSource};
 pub use rdma::{PORTS_MAX, RdmaPort, rdma_ports};
 pub use repeat::{REPEATS_MIN, Repeat, repeat};
-pub use series::{SAMPLES_MAX, Series};
+pub use series::{SAMPLES_MAX, Series, longest_stretch};

@@ -9,7 +9,7 @@ const PARTS_MAX: usize = 6;
 const TURNS_MIN: usize = 8;
 /// How much turns have to differ: variance between them over the variance within. Chance reaches 12 once in a thousand times; starts
 /// beside a beat that is kept vary by turns twice as much as those that add up, so it is more.
-const DIFFER: f64 = 30.0;
+const DIFFER: f64 = 20.0;
 /// Turns that differ by fewer steps may do so only because an iteration is no whole number of steps.
 const STEPS: f64 = 1.5;
 /// Turns that differ by a smaller share of their bytes may do so because a step lies over an edge.
@@ -44,7 +44,8 @@ fn by_turns(values: &[f64], turns: usize, apart: f64) -> bool {
         return false;
     }
     let of = |turn: usize| values.iter().skip(turn).step_by(turns).copied();
-    let means: Vec<(f64, f64)> = (0..turns).map(|turn| (of(turn).sum::<f64>() / of(turn).count() as f64, of(turn).count() as f64)).collect();
+    let means: Vec<(f64, f64)> =
+        (0..turns).map(|turn| (of(turn).sum::<f64>() / of(turn).count() as f64, of(turn).count() as f64)).collect();
     let all = values.iter().sum::<f64>() / n;
     let between = means.iter().map(|(mean, count)| count * (mean - all) * (mean - all)).sum::<f64>() / (k - 1.0);
     let within = (0..turns).map(|turn| of(turn).map(|value| (value - means[turn].0).powi(2)).sum::<f64>()).sum::<f64>() / (n - k);

@@ -7,6 +7,12 @@ use units::{Nanos, NodeTime};
 /// Most readings kept: 41 seconds at 10 ms. Longer windows sharpen the period little and age the answer.
 pub const SAMPLES_MAX: usize = 4_096;
 
+/// Where a counter of 32 bits begins anew.
+const WRAP: u64 = 1 << 32;
+
+/// How much faster than ever a counter may seem to have counted over a wrap: readings come late, and so together.
+const FASTER: f64 = 4.0;
+
 /// The last readings of one byte counter.
 #[derive(Clone, Debug)]
 pub struct Series {
@@ -142,6 +148,38 @@ impl Series {
     }
 }
 
+/// The longest stretch of some readings in which the counter did not begin anew, and how often it did.
+///
+/// A counter of 32 bits that falls has wrapped if what it then counted came at most four times as fast as anything else that it
+/// counted. A counter that is set back to 0 from well below 2^32 would have counted gigabytes between two readings.
+#[must_use]
+pub fn longest_stretch(readings: &[(NodeTime, u64)]) -> (Series, usize) {
+    let narrow = readings.iter().all(|(_, bytes)| *bytes < WRAP);
+    let speed = |bytes: u64, pair: &[(NodeTime, u64)]| bytes as f64 / pair[1].0.since(pair[0].0).0.max(1) as f64;
+    let rises = readings.windows(2).filter(|pair| pair[1].1 >= pair[0].1);
+    let fastest = rises.map(|pair| speed(pair[1].1 - pair[0].1, pair)).fold(0.0, f64::max);
+    let wraps = |pair: &[(NodeTime, u64)]| narrow && speed(pair[1].1 + WRAP - pair[0].1, pair) <= FASTER * fastest;
+    let mut whole: Vec<(NodeTime, u64)> = Vec::with_capacity(readings.len());
+    let (mut base, mut stretches) = (0, vec![0]);
+    for (at, reading) in readings.iter().enumerate() {
+        if let Some(pair) = at.checked_sub(1).and_then(|before| readings.get(before..=at)).filter(|pair| pair[1].1 < pair[0].1) {
+            if wraps(pair) {
+                // There are far fewer readings than wraps that fit.
+                base += WRAP;
+            } else {
+                stretches.push(at);
+            }
+        }
+        whole.push((reading.0, reading.1 + base));
+    }
+    let ends = stretches.iter().skip(1).copied().chain([whole.len()]);
+    let longest = stretches.iter().copied().zip(ends).max_by_key(|(first, end)| end - first);
+    let stretch = longest.and_then(|(first, end)| whole.get(first..end)).unwrap_or_default();
+    let mut series = Series::keeping(stretch.len());
+    stretch.iter().for_each(|(at, bytes)| series.push(*at, Some(*bytes)));
+    (series, stretches.len() - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +209,24 @@ mod tests {
         s.push(NodeTime(40_000_000), None);
         assert!(s.is_empty());
         assert!(s.grid(Nanos::from_millis(10)).1.is_empty());
+    }
+
+    #[test]
+    fn a_counter_that_is_set_back_below_32_bits_has_not_wrapped() {
+        // 1,000,000 bytes for 20 readings of 50; after 300 the counter is set back to 0, or wraps.
+        let readings = |first: u64, set_back: bool| -> Vec<(NodeTime, u64)> {
+            let mut bytes = first;
+            let next = |at: u64| {
+                bytes = if set_back && at == 300 { 0 } else { (bytes + if at % 50 < 20 { 1_000_000 } else { 0 }) % WRAP };
+                (NodeTime(at * 5_000_000), bytes)
+            };
+            (0..1_000).map(next).collect()
+        };
+        let (series, resets) = longest_stretch(&readings(500_000_000, true));
+        assert_eq!((series.len(), resets, series.carried()), (700, 1, 279_000_000));
+        let (series, resets) = longest_stretch(&readings(WRAP - 100_000_000, false));
+        assert_eq!((series.len(), resets, series.carried()), (1_000, 0, 399_000_000));
+        assert_eq!(longest_stretch(&[]).1, 0);
     }
 
     #[test]

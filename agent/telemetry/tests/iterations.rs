@@ -287,3 +287,85 @@ proptest! {
         }
     }
 }
+
+/// What is learned of a shape on a beat of so much jitter, and the errors of its period and edges.
+fn errors(shape: &Shape, jitter: f64, kind: Jitter, seed: u64) -> (Learned, f64, f64) {
+    let noise = &mut Noise(seed);
+    let until_ms = 100.0 * shape.period_ms;
+    let (job, mean_ms) = bursts(shape, until_ms, jitter, kind, noise);
+    let found = learn_jobs(&readings(&[job], until_ms, noise), step()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+    assert_eq!(found.len(), 1, "seed {seed}: {found:?}");
+    let (off, edges) = ((found[0].period.0 as f64 / MS / mean_ms - 1.0).abs(), edges_off(&found[0], shape, mean_ms));
+    (found[0].clone(), off, edges)
+}
+
+#[test]
+fn every_rate_of_an_iteration_is_a_phase() {
+    let shapes = [
+        Shape { period_ms: 300.0, phases: &[(0.1, 0.23, 1.0), (0.47, 0.3, 0.4)] },
+        Shape { period_ms: 380.0, phases: &[(0.1, 0.13, 1.0), (0.4, 0.14, 0.41), (0.7, 0.2, 0.2)] },
+        // Three rates that touch.
+        Shape { period_ms: 300.0, phases: &[(0.2, 0.2, 0.4), (0.4, 0.2, 1.0), (0.6, 0.2, 0.6)] },
+    ];
+    for (at, shape) in shapes.iter().enumerate() {
+        for (jitter, seed) in [(0.0, 1), (0.01, 2), (0.02, 3)] {
+            let (found, off, edges) = errors(shape, jitter, Jitter::AddsUp, seed);
+            assert!(off < 0.005 && edges <= 2.0, "shape {at}, jitter {jitter}: {off} {edges} {found:?}");
+            for (rate, seen) in shape.phases.iter().map(|phase| phase.2).zip(&found.phases) {
+                assert!((seen.rate.0 as f64 / (rate * 10_000.0) - 1.0).abs() < 0.1, "shape {at}: {rate} {seen:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_an_iteration_that_differ_by_turns_are_no_iterations() {
+    let shapes = [
+        Shape { period_ms: 255.0, phases: &[(0.0, 0.275, 1.0), (0.452, 0.263, 1.0)] },
+        Shape { period_ms: 450.0, phases: &[(0.0, 0.157, 0.6), (0.331, 0.163, 0.6), (0.686, 0.185, 0.6)] },
+    ];
+    for (at, shape) in shapes.iter().enumerate() {
+        for seed in 0..4 {
+            let (found, off, edges) = errors(shape, 0.01, Jitter::AddsUp, seed);
+            assert!(off < 0.005 && edges <= 2.0, "shape {at}, seed {seed}: {off} {edges} {found:?}");
+        }
+    }
+}
+
+#[test]
+fn jitter_doubles_no_iteration() {
+    let shape = Shape { period_ms: 255.0, phases: &[(0.6, 0.4, 0.9)] };
+    for kind in [Jitter::AddsUp, Jitter::OnABeat] {
+        for seed in 0..40 {
+            let (found, off, _) = errors(&shape, 0.04, kind, 1_000 + seed);
+            assert!(off < 0.01, "{kind:?}, seed {seed}: {off} {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_job_that_is_seldom_silent_is_learned() {
+    for seed in 0..6 {
+        let (found, off, _) = errors(&Shape { period_ms: 340.0, phases: &[(0.05, 0.9, 0.9)] }, 0.02, Jitter::AddsUp, seed);
+        assert!(off < 0.005, "seed {seed}: {off} {found:?}");
+    }
+}
+
+/// Their common multiples explain much, and are no job's period.
+#[test]
+fn two_jobs_are_no_third_one() {
+    let pairs = [(242.0, 305.5), (263.0, 475.5), (170.0, 311.0), (153.0, 277.0), (237.5, 426.0)];
+    for (at, (a, b)) in pairs.into_iter().enumerate() {
+        let noise = &mut Noise(at as u64);
+        let until_ms = 110.0 * b;
+        let mut job = |period_ms| bursts(&Shape { period_ms, phases: &[(0.0, 0.35, 0.5)] }, until_ms, 0.01, Jitter::AddsUp, noise);
+        let ((first, a_ms), (second, b_ms)) = (job(a), job(b));
+        match learn_jobs(&readings(&[first, second], until_ms, noise), step()) {
+            Err(why) => println!("{a} and {b}: {why}"),
+            Ok(found) => {
+                let is_one = |job: &Learned| [a_ms, b_ms].iter().any(|period| (job.period.0 as f64 / MS / period - 1.0).abs() < 0.005);
+                assert!(found.iter().all(is_one), "{a} and {b}: {found:?}");
+            }
+        }
+    }
+}

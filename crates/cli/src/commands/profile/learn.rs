@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use telemetry::{Learned, Series, learn_jobs};
+use telemetry::{Learned, Series, learn_jobs, longest_stretch};
 use units::{Lines, Nanos, NodeTime};
 
 use crate::{
@@ -22,9 +22,6 @@ pub(super) const SCHEMA: &str = "antiphase.learned/v1";
 const READINGS_MAX: usize = 1 << 22;
 /// Readings that are looked at, the last ones: two minutes at a millisecond. Looking for two jobs in so many takes some seconds.
 const LOOKED_AT: usize = 1 << 17;
-
-/// Where a counter of 32 bits begins anew.
-const WRAP: u64 = 1 << 32;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -175,24 +172,10 @@ fn step(readings: &[Reading]) -> Nanos {
     Nanos(distances[distances.len() / 2])
 }
 
-/// The longest stretch in which the counter did not go back, and how often it did; a wrap of a counter of 32 bits is none.
+/// The longest stretch in which the counter did not begin anew, and how often it did.
 fn longest(readings: &[Reading], direction: Direction) -> (Series, usize) {
-    // A counter of 32 bits that falls has wrapped; a wider one was set back.
-    let narrow = readings.iter().all(|reading| reading.bytes[direction as usize] < WRAP);
-    let (mut wraps, mut before) = (0, 0);
-    let mut whole: Vec<(NodeTime, u64)> = Vec::with_capacity(readings.len());
-    for reading in readings {
-        let bytes = reading.bytes[direction as usize];
-        wraps += u64::from(narrow && bytes < before);
-        before = bytes;
-        // There are far fewer readings than wraps that fit.
-        whole.push((reading.at, bytes + wraps * WRAP));
-    }
-    let stretches = || whole.chunk_by(|before, after| before.1 <= after.1);
-    let longest = stretches().max_by_key(|stretch| stretch.len()).unwrap_or_default();
-    let mut series = Series::keeping(longest.len());
-    longest.iter().for_each(|(at, bytes)| series.push(*at, Some(*bytes)));
-    (series, stretches().count() - 1)
+    let one_way: Vec<(NodeTime, u64)> = readings.iter().map(|reading| (reading.at, reading.bytes[direction as usize])).collect();
+    longest_stretch(&one_way)
 }
 
 impl From<Learned> for Job {
