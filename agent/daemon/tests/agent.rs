@@ -187,7 +187,7 @@ async fn what_jobs_call_shows_the_iterations_of_each() {
     let calling = |job: &str, calls: u64, every: Duration| {
         let teller = gate::Teller::new(&gate::Config::new(&directory, JobName::try_new(job).unwrap())).unwrap();
         std::thread::spawn(move || {
-            let began = std::time::Instant::now();
+            let began = Instant::now();
             for _ in 0..12 {
                 // The last call is another one, so that an iteration is not taken for a call.
                 (0..calls).for_each(|n| teller.called(u64::MAX / (1 + n / (calls - 1))));

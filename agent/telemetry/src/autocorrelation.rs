@@ -33,25 +33,6 @@ pub(crate) fn autocorrelation(planner: &mut RealFftPlanner<f64>, signal: &[f64],
     Some((0..=lag_max.min(n.saturating_sub(1))).map(|lag| time[lag] / (n - lag) as f64 / power).collect())
 }
 
-/// The mean of `window` values around each.
-pub(crate) fn smoothed(grid: &[f64], window: usize) -> Vec<f64> {
-    if window < 2 {
-        return grid.to_vec();
-    }
-    let mut sums = Vec::with_capacity(grid.len() + 1);
-    let mut sum = 0.0;
-    sums.push(0.0);
-    for value in grid {
-        sum += value;
-        sums.push(sum);
-    }
-    let mean = |at: usize| {
-        let (from, to) = (at.saturating_sub(window / 2), (at + window.div_ceil(2)).min(grid.len()));
-        (sums[to] - sums[from]) / (to - from) as f64
-    };
-    (0..grid.len()).map(mean).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

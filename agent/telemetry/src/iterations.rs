@@ -9,14 +9,14 @@
 use std::collections::BTreeMap;
 
 use realfft::RealFftPlanner;
-use units::{Nanos, NodeTime};
+use units::{Nanos, NodeTime, Rate};
 
 use crate::{
-    autocorrelation::{autocorrelation, smoothed},
-    levels::{accounted, busy_phases, first_phase},
+    autocorrelation::autocorrelation,
+    levels::{Level, busy_levels},
     multiple::parts,
     period::{Aperiodic, CONFIDENCE_MIN, PERIODS_MIN},
-    phases::BusyPhase,
+    phases::{BusyPhase, busy},
     series::Series,
 };
 
@@ -26,10 +26,6 @@ const STRETCH_MAX: f64 = 0.25;
 const STRETCH_COST: f64 = 4.0;
 /// Standard deviation of iterations, as a share of their mean, beyond which a job is not periodic.
 const JITTER_MAX: f64 = 0.12;
-/// Standard deviation from which on iterations that hold repetitions are a beat of two jobs: such a beat comes at several distances.
-const BEAT_JITTER: f64 = 0.06;
-/// Of a beat that two jobs may have together, each job's period is less than this part.
-const PART: f64 = 0.6;
 /// Fewer iterations explain too much by chance.
 const ITERATIONS_MIN: usize = 12;
 /// The share of iterations that may look like none: of two jobs of which one is not found, or of distances that vary by a multiple.
@@ -57,7 +53,7 @@ const SHORTEST_TRIED: usize = 3;
 const BESIDE: usize = 20;
 /// What the picture of few iterations explains by chance: so much divided by their number.
 const CHANCE: f64 = 2.0;
-/// From so many times as long on a period may be a multiple, which has to explain so much more.
+/// From so many times as long on a period may be a multiple, and what a multiple has to explain more than its part.
 const LONGER: f64 = 1.5;
 const MULTIPLE_GAINS: f64 = 0.05;
 /// Where one job explains so much, there is no second to be found.
@@ -74,6 +70,8 @@ const PARTS_TRIED: usize = 6;
 const ENDS_KEPT: usize = 6;
 /// Times that each of two jobs is looked for again in what the other leaves.
 const BACK_AND_FORTH: usize = 2;
+/// The share of bytes that phases may miss before confidence says so.
+const UNACCOUNTED: f64 = 0.05;
 /// Times that iterations are looked at for being parts of longer ones.
 const PARTS_OF_PARTS: usize = 2;
 /// Periods that are so near, or so near to a small multiple of each other, are of one job.
@@ -107,23 +105,14 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         return Err(Aperiodic::TooShort { steps: grid.len() });
     }
     let candidates = Candidates::of(&grid)?;
-    let part = candidates.best(&grid);
-    let one = part.clone().map(|part| part.whole(&grid));
-    let within = one.as_ref().map_or_else(Vec::new, |one| one.repetitions(&grid));
-    let beat = !within.is_empty();
+    let one = candidates.best(&grid).map(|one| one.whole(&grid));
     // Two jobs explain more than one of them does, and more than a common multiple of their periods, which jitter smears.
     let two = match &one {
-        Some(one) if one.confidence >= ONE_EXPLAINS && !beat => None,
-        _ => candidates.best_two(&grid, &within, one.as_ref().filter(|_| beat).map_or(f64::INFINITY, |one| PART * one.period)),
+        Some(one) if one.confidence >= ONE_EXPLAINS => None,
+        _ => candidates.best_two(&grid),
     };
-    let enough = one.as_ref().map_or(0.0, Found::worth) + if beat { 0.0 } else { SECOND_GAINS };
-    // What differs by turns are the parts of one job, and no two jobs.
-    let are_parts = |two: &Two| {
-        let parts = |one: &Found| two.jobs.iter().all(|job| same(job.period, one.period));
-        one.as_ref().zip(part.as_ref()).is_some_and(|(one, part)| one.period > LONGER * part.period && parts(one))
-    };
-    let are_jobs =
-        |two: &Two| !are_parts(two) && two.worth >= enough.max(TWO_MIN) && two.jobs.iter().all(|job| job.starts.len() > ITERATIONS_MIN);
+    let enough = one.as_ref().map_or(0.0, Found::worth) + SECOND_GAINS;
+    let are_jobs = |two: &Two| two.worth >= enough.max(TWO_MIN) && two.jobs.iter().all(|job| job.starts.len() > ITERATIONS_MIN);
     if let Some(two) = two.filter(are_jobs) {
         let mut jobs = two.jobs.map(|found| (found.share_of(&grid), found));
         jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -137,12 +126,10 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         None => Err(Aperiodic::NoPeak { confidence: candidates.highest }),
         Some(one) if one.starts.len() <= ITERATIONS_MIN => Err(Aperiodic::TooFew { iterations: one.starts.len() - 1 }),
         Some(one) if one.jitter > JITTER_MAX => Err(Aperiodic::Uneven { jitter: one.jitter }),
-        Some(one) if beat && one.jitter > BEAT_JITTER => Err(Aperiodic::Beat { jitter: one.jitter }),
         Some(one) if one.worth() < CONFIDENCE_MIN || one.missing(&grid) > MISSING_MAX => {
             Err(Aperiodic::Unexplained { confidence: one.confidence })
         }
-        // Parts that differ by turns were told from iterations; whether they are iterations too fast to be seen is asked of them.
-        Some(one) => match part.as_ref().unwrap_or(&one).hidden(&grid) {
+        Some(one) => match one.hidden(&grid) {
             Some(steps) => Err(Aperiodic::TooFast { steps }),
             None => Ok(vec![one.learned(&grid, start, step)]),
         },
@@ -224,17 +211,15 @@ impl Candidates {
     }
 
     /// The two jobs that explain most together.
-    fn best_two(&self, grid: &[f64], within: &[usize], longest: f64) -> Option<Two> {
-        let lags = self.lags.iter().chain(within.iter().take(SECONDS_TRIED));
-        let mut firsts: Vec<Found> = lags.filter(|lag| (**lag as f64) < longest).filter_map(|lag| track(grid, *lag)).collect();
+    fn best_two(&self, grid: &[f64]) -> Option<Two> {
+        let mut firsts: Vec<Found> = self.lags.iter().filter_map(|lag| track(grid, *lag)).collect();
         firsts.sort_by(|a, b| b.worth().total_cmp(&a.worth()));
         let mut best: Option<(f64, [usize; 2])> = None;
         for first in firsts.iter().take(FIRSTS_TRIED) {
             let rest = without(grid, first);
             // What the first leaves has candidates of its own, which it hid.
             let Ok(others) = Self::of(&rest) else { continue };
-            for second in others.lags.iter().filter(|lag| (**lag as f64) < longest).take(SECONDS_TRIED).filter_map(|lag| track(&rest, *lag))
-            {
+            for second in others.lags.iter().take(SECONDS_TRIED).filter_map(|lag| track(&rest, *lag)) {
                 let worth = first.worth() + (1.0 - first.confidence) * second.worth();
                 if best.is_none_or(|best| worth > best.0) {
                     best = Some((worth, [first.period, second.period].map(|period| period.round() as usize)));
@@ -285,6 +270,25 @@ fn better(known: Option<Found>, tried: Option<Found>) -> Option<Found> {
         _ => 0.0,
     };
     if b.worth() > a.worth() + ahead { tried } else { known }
+}
+
+/// The mean of `window` values around each.
+fn smoothed(grid: &[f64], window: usize) -> Vec<f64> {
+    if window < 2 {
+        return grid.to_vec();
+    }
+    let mut sums = Vec::with_capacity(grid.len() + 1);
+    let mut sum = 0.0;
+    sums.push(0.0);
+    for value in grid {
+        sum += value;
+        sums.push(sum);
+    }
+    let mean = |at: usize| {
+        let (from, to) = (at.saturating_sub(window / 2), (at + window.div_ceil(2)).min(grid.len()));
+        (sums[to] - sums[from]) / (to - from) as f64
+    };
+    (0..grid.len()).map(mean).collect()
 }
 
 /// Lags at which a series is like itself, the shortest first, and how much.
@@ -492,31 +496,17 @@ impl Found {
         if power > 0.0 { (1.0 - left / power).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The share of iterations that look like the others neither from their begin on nor from their end back.
+    /// The share of iterations that do not look like the others.
     fn missing(&self, grid: &[f64]) -> f64 {
-        let back = self.reversed(grid.len());
-        let backwards: Vec<f64> = grid.iter().rev().copied().collect();
-        let (ahead, mut behind) = (self.unlike(grid), back.unlike(&backwards));
-        behind.reverse();
-        ahead.iter().zip(behind).filter(|(ahead, behind)| **ahead && *behind).count() as f64 / (self.starts.len() - 1).max(1) as f64
-    }
-
-    /// The same iterations in a grid of so many steps that is read backwards.
-    fn reversed(&self, steps: usize) -> Self {
-        Self { starts: self.starts.iter().rev().map(|start| steps - start).collect(), ..self.clone() }
-    }
-
-    /// Which iterations do not look like the others.
-    fn unlike(&self, grid: &[f64]) -> Vec<bool> {
         let levels = self.levels(grid);
         let mean = levels.iter().sum::<f64>() / levels.len().max(1) as f64;
-        let is_none = |pair: &[usize]| {
+        let is_none = |pair: &&[usize]| {
             let seen = &grid[pair[0]..pair[1]];
             let left: f64 = seen.iter().zip(&levels).map(|(a, b)| (a - b) * (a - b)).sum();
             let power: f64 = levels.iter().zip(seen).map(|(level, _)| (level - mean) * (level - mean)).sum();
             left > (1.0 - LOOKS_LIKE) * power
         };
-        self.starts.windows(2).map(is_none).collect()
+        self.starts.windows(2).filter(is_none).count() as f64 / (self.starts.len() - 1).max(1) as f64
     }
 
     /// Steps of the iterations of which each picture holds several: parts of the period that are too short to be tried, and that look alike.
@@ -537,21 +527,6 @@ impl Found {
         })
     }
 
-    /// Steps after which the picture of an iteration is like itself, the likest first: those of a job of many phases are, and those of
-    /// two jobs at a time at which both happen to begin again.
-    fn repetitions(&self, grid: &[f64]) -> Vec<usize> {
-        let mut levels = self.levels(grid);
-        levels.truncate((self.period.round() as usize).max(1));
-        let (length, mean) = (levels.len(), levels.iter().sum::<f64>() / levels.len() as f64);
-        levels.iter_mut().for_each(|level| *level -= mean);
-        let alike: Vec<f64> =
-            (0..=length / 2 + 1).map(|lag| (0..length).map(|at| levels[at] * levels[(at + lag) % length]).sum()).collect();
-        let is_peak = |lag: usize| alike[lag] > alike[lag - 1] && alike[lag] >= alike[lag + 1] && alike[lag / 2] < ALIKE * alike[lag];
-        let mut lags: Vec<usize> = (STEPS_MIN..=length / 2).filter(|lag| is_peak(*lag) && alike[*lag] > ALIKE * alike[0]).collect();
-        lags.sort_by(|a, b| alike[*b].total_cmp(&alike[*a]));
-        lags
-    }
-
     /// The share of a grid's power that is explained.
     fn share_of(&self, grid: &[f64]) -> f64 {
         let explained = self.explained(grid);
@@ -567,7 +542,8 @@ impl Found {
         levels.iter_mut().for_each(|level| *level -= lowest);
         let grid: Vec<f64> = grid.iter().map(|value| value - lowest).collect();
         let period = Nanos((self.period * step.0 as f64).round() as u64);
-        let mut phases = busy_phases(&grid, &self.starts, &levels, step, period);
+        let found = busy_levels(&grid, &self.starts, &levels).map(|found| found.iter().map(|level| phase(level, step, period)).collect());
+        let mut phases = found.unwrap_or_else(|| busy(&levels, step, period));
         let confidence = self.confidence * accounted(&levels, &phases, step, period);
         let first = first_phase(&phases, step, period);
         phases.iter_mut().for_each(|phase| phase.start = Nanos((phase.start.0 + period.0 - first) % period.0.max(1)));
@@ -582,4 +558,42 @@ impl Found {
             origin: NodeTime(start.0 + begin + first),
         }
     }
+}
+
+/// A level as a phase.
+fn phase(level: &Level, step: Nanos, period: Nanos) -> BusyPhase {
+    let nanos = |steps: f64| (steps * step.0 as f64).round();
+    let start = nanos(level.start).rem_euclid(period.0.max(1) as f64) as u64 % period.0.max(1);
+    let duration = Nanos((nanos(level.end) - nanos(level.start)) as u64).min(period);
+    // Bytes per nanosecond are 8,000 Mbit/s, the unit of `Rate`.
+    BusyPhase { start: Nanos(start), duration, rate: Rate((level.value * 8_000.0 / step.0.max(1) as f64).round() as u64) }
+}
+
+/// When the phase begins with which an iteration does, which is for us to say: the one after the longest silence. A job that is never
+/// silent begins after its lowest rate.
+fn first_phase(phases: &[BusyPhase], step: Nanos, period: Nanos) -> u64 {
+    let before = |at: usize| phases[(at + phases.len() - 1) % phases.len()];
+    let silence = |at: usize| {
+        let silence = (phases[at].start.0 + 2 * period.0).saturating_sub(before(at).start.0 + before(at).duration.0) % period.0.max(1);
+        // Two phases that touch may overlap by what edges are off.
+        if silence + step.0 > period.0 && phases.len() > 1 { 0 } else { silence }
+    };
+    let silent = (0..phases.len()).any(|at| silence(at) >= step.0);
+    let key = |at: usize| (if silent { silence(at) } else { u64::MAX - before(at).rate.0 }, core::cmp::Reverse(at));
+    (0..phases.len()).max_by_key(|at| key(*at)).map_or(0, |at| phases[at].start.0)
+}
+
+/// The share of the bytes above the lowest level that the phases account for, at most 1: less where they say more, too.
+fn accounted(levels: &[f64], phases: &[BusyPhase], step: Nanos, period: Nanos) -> f64 {
+    let lowest = levels.iter().copied().fold(f64::INFINITY, f64::min).max(0.0);
+    let busy = phases.iter().map(|phase| phase.duration.0 as f64).sum::<f64>() / period.0.max(1) as f64;
+    let carried = levels.iter().sum::<f64>() / levels.len().max(1) as f64 - lowest * (1.0 - busy).max(0.0);
+    let of = |phase: &BusyPhase| phase.rate.0 as f64 / 8_000.0 * step.0 as f64 * phase.duration.0 as f64 / period.0.max(1) as f64;
+    let said: f64 = phases.iter().map(of).sum();
+    if said <= 0.0 || carried <= 0.0 {
+        return 1.0;
+    }
+    let share = (said / carried).min(carried / said);
+    // Edges are known to a step, and chatter varies.
+    if share > 1.0 - UNACCOUNTED { 1.0 } else { share }
 }

@@ -3,10 +3,6 @@
 //! Jitter smears every edge of the mean iteration, and a smeared edge cannot be told from a phase at a middle rate. In each single
 //! iteration edges are sharp, so each is cut into levels by itself, and of the cuts the middle ones count.
 
-use units::{Nanos, Rate};
-
-use crate::phases::{BusyPhase, busy};
-
 /// Levels nearer to each other than this share of the highest are one: TCP and drivers vary by about as much within a phase.
 const APART: f64 = 0.12;
 /// Levels that differ by less than so many standard deviations of the noise are one.
@@ -15,38 +11,29 @@ const OUT_OF_NOISE: f64 = 3.0;
 const NOISE_MAX: f64 = 0.2;
 /// From this share of the highest level on a port is busy: acknowledgements and chatter are some hundredths.
 const BUSY: f64 = 0.08;
+/// What is shorter than so many steps is an edge.
+const EDGE: f64 = 1.6;
 /// A phase lasts so many steps at least; the edges of shorter ones are most of them.
 const LASTS: f64 = 2.5;
 /// Most iterations that are cut: a middle of so many is within a tenth of what one is off.
 const CUT_MAX: usize = 128;
 /// The share of iterations that have to show as many phases as are answered.
 const ALIKE: f64 = 0.5;
-/// The share of bytes that phases may miss before confidence says so.
-const UNACCOUNTED: f64 = 0.05;
 /// Fewer iterations have no middle worth the name.
 const CUTS_MIN: usize = 4;
 
 /// A part of an iteration at one rate, in steps from the begin of the iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Level {
+pub(crate) struct Level {
     /// May be below 0: the end of the iteration before.
-    start: f64,
-    end: f64,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
     /// Per step.
-    value: f64,
-}
-
-/// The busy phases of the iterations that begin at `starts`, whose mean by step is `mean`. Where the iterations do not agree, those of
-/// the mean that are above the middle between its busy and its silent level.
-pub(crate) fn busy_phases(grid: &[f64], starts: &[usize], mean: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
-    match busy_levels(grid, starts, mean) {
-        Some(levels) => levels.iter().map(|level| phase(level, step, period)).collect(),
-        None => busy(mean, step, period),
-    }
+    pub(crate) value: f64,
 }
 
 /// The busy levels of the iterations that begin at `starts`, whose mean by step is `mean`; `None` where iterations do not agree.
-fn busy_levels(grid: &[f64], starts: &[usize], mean: &[f64]) -> Option<Vec<Level>> {
+pub(crate) fn busy_levels(grid: &[f64], starts: &[usize], mean: &[f64]) -> Option<Vec<Level>> {
     let highest = mean.iter().copied().fold(0.0, f64::max);
     let noise = noise(grid, highest)?;
     let apart = (APART * highest).max(OUT_OF_NOISE * noise);
@@ -61,7 +48,7 @@ fn busy_levels(grid: &[f64], starts: &[usize], mean: &[f64]) -> Option<Vec<Level
         return None;
     }
     let level = |at: usize| {
-        let of = |what: &dyn Fn(&Level) -> f64| middle_half(alike.iter().filter_map(|cut| cut.get(at)).map(what).collect());
+        let of = |what: &dyn Fn(&Level) -> f64| middle(alike.iter().filter_map(|cut| cut.get(at)).map(what).collect());
         Level { start: of(&|level| level.start), end: of(&|level| level.end), value: of(&|level| level.value) }
     };
     let levels: Vec<Level> = (0..count).map(level).collect();
@@ -75,13 +62,6 @@ fn noise(grid: &[f64], highest: f64) -> Option<f64> {
     // The middle of what two normal values differ by is 0.95 of their standard deviation; edges are too few to move it.
     let noise = middle(changes) / 0.95;
     (noise <= NOISE_MAX * highest).then_some(noise)
-}
-
-/// The mean of the middle half of some numbers: nearly as sharp as the mean, and no outlier moves it. 0 of none.
-fn middle_half(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = &values[values.len() / 4..values.len() - values.len() / 4];
-    middle.iter().sum::<f64>() / middle.len().max(1) as f64
 }
 
 /// The middle of some numbers; 0 of none.
@@ -139,6 +119,15 @@ fn busy_of(levels: Vec<Level>, steps: usize, busy: f64, apart: f64) -> Vec<Level
         }
     }
     let steps = steps as f64;
+    // A first step in which the level changes is an edge that begins a little before the iteration, and no level of its own.
+    if let [edge, next, ..] = found[..]
+        && edge.start <= 0.0
+        && edge.end < EDGE
+        && next.start <= edge.end
+    {
+        found.remove(0);
+        found[0].start = edge.start;
+    }
     if let (true, Some(first), Some(last)) = (found.len() > 1, found.first().copied(), found.last().copied())
         && first.start <= 0.0
         && last.end >= steps
@@ -155,42 +144,4 @@ fn joined(a: Level, b: Level) -> Level {
     let (long, short) = (a.end - a.start, b.end - b.start);
     let all = (long + short).max(f64::MIN_POSITIVE);
     Level { start: a.start, end: b.end, value: (a.value * long + b.value * short) / all }
-}
-
-/// A level as a phase.
-fn phase(level: &Level, step: Nanos, period: Nanos) -> BusyPhase {
-    let nanos = |steps: f64| (steps * step.0 as f64).round();
-    let start = nanos(level.start).rem_euclid(period.0.max(1) as f64) as u64 % period.0.max(1);
-    let duration = Nanos((nanos(level.end) - nanos(level.start)) as u64).min(period);
-    // Bytes per nanosecond are 8,000 Mbit/s, the unit of `Rate`.
-    BusyPhase { start: Nanos(start), duration, rate: Rate((level.value * 8_000.0 / step.0.max(1) as f64).round() as u64) }
-}
-
-/// When the phase begins with which an iteration does, which is for us to say: the one after the longest silence. A job that is never
-/// silent begins after its lowest rate.
-pub(crate) fn first_phase(phases: &[BusyPhase], step: Nanos, period: Nanos) -> u64 {
-    let before = |at: usize| phases[(at + phases.len() - 1) % phases.len()];
-    let silence = |at: usize| {
-        let silence = (phases[at].start.0 + 2 * period.0).saturating_sub(before(at).start.0 + before(at).duration.0) % period.0.max(1);
-        // Two phases that touch may overlap by what edges are off.
-        if silence + step.0 > period.0 && phases.len() > 1 { 0 } else { silence }
-    };
-    let silent = (0..phases.len()).any(|at| silence(at) >= step.0);
-    let key = |at: usize| (if silent { silence(at) } else { u64::MAX - before(at).rate.0 }, core::cmp::Reverse(at));
-    (0..phases.len()).max_by_key(|at| key(*at)).map_or(0, |at| phases[at].start.0)
-}
-
-/// The share of the bytes above the lowest level that the phases account for, at most 1: less where they say more, too.
-pub(crate) fn accounted(levels: &[f64], phases: &[BusyPhase], step: Nanos, period: Nanos) -> f64 {
-    let lowest = levels.iter().copied().fold(f64::INFINITY, f64::min).max(0.0);
-    let busy = phases.iter().map(|phase| phase.duration.0 as f64).sum::<f64>() / period.0.max(1) as f64;
-    let carried = levels.iter().sum::<f64>() / levels.len().max(1) as f64 - lowest * (1.0 - busy).max(0.0);
-    let of = |phase: &BusyPhase| phase.rate.0 as f64 / 8_000.0 * step.0 as f64 * phase.duration.0 as f64 / period.0.max(1) as f64;
-    let said: f64 = phases.iter().map(of).sum();
-    if said <= 0.0 || carried <= 0.0 {
-        return 1.0;
-    }
-    let share = (said / carried).min(carried / said);
-    // Edges are known to a step, and chatter varies.
-    if share > 1.0 - UNACCOUNTED { 1.0 } else { share }
 }

@@ -9,7 +9,9 @@ const PARTS_MAX: usize = 6;
 const TURNS_MIN: usize = 8;
 /// How much turns have to differ: variance between them over the variance within. Chance reaches 12 once in a thousand times; starts
 /// beside a beat that is kept vary by turns twice as much as those that add up, so it is more.
-const DIFFER: f64 = 20.0;
+const DIFFER: f64 = 30.0;
+/// Shorter parts are mostly a beat of iterations and readings, which has turns of its own.
+const LENGTH_MIN: f64 = 16.0;
 /// Turns that differ by fewer steps may do so only because an iteration is no whole number of steps.
 const STEPS: f64 = 1.5;
 /// Turns that differ by a smaller share of their bytes may do so because a step lies over an edge.
@@ -27,6 +29,9 @@ pub(crate) fn parts(grid: &[f64], starts: &[usize]) -> Option<(usize, usize)> {
     };
     let centres: Vec<f64> = seen().map(centre).collect();
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    if mean(&lengths) < LENGTH_MIN {
+        return None;
+    }
     let bytes_apart = (BYTES.max(STEPS / mean(&lengths).max(1.0))) * mean(&bytes).abs();
     let differ = |parts: &usize| {
         [(&lengths, STEPS), (&bytes, bytes_apart), (&centres, STEPS)].into_iter().any(|(values, apart)| by_turns(values, *parts, apart))

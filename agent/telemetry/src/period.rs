@@ -77,11 +77,6 @@ pub enum Aperiodic {
         /// Standard deviation of the distances over their mean.
         jitter: f64,
     },
-    /// What repeats holds repetitions itself, and does not repeat exactly: two jobs that were not told apart.
-    Beat {
-        /// Standard deviation of the distances over their mean.
-        jitter: f64,
-    },
     /// The rate varies without repeating itself.
     NoPeak {
         /// Highest autocorrelation at any lag that was tried.
@@ -97,9 +92,6 @@ impl core::fmt::Display for Aperiodic {
             Self::TooFast { steps } => write!(f, "iterations of at most {steps} readings are too short; read more often"),
             Self::Unexplained { confidence } => write!(f, "what repeats explains {:.0} % of what was carried", confidence * 100.0),
             Self::Uneven { jitter } => write!(f, "what repeats does so at distances that vary by {:.0} %", jitter * 100.0),
-            Self::Beat { jitter } => {
-                write!(f, "two jobs that cannot be told apart: what they repeat together varies by {:.0} %", jitter * 100.0)
-            }
             Self::Constant => write!(f, "the rate does not vary"),
             Self::NoPeak { confidence } => write!(f, "no lag repeats more than {confidence:.2} of the signal; {CONFIDENCE_MIN} is wanted"),
         }

@@ -304,8 +304,6 @@ fn every_rate_of_an_iteration_is_a_phase() {
     let shapes = [
         Shape { period_ms: 300.0, phases: &[(0.1, 0.23, 1.0), (0.47, 0.3, 0.4)] },
         Shape { period_ms: 380.0, phases: &[(0.1, 0.13, 1.0), (0.4, 0.14, 0.41), (0.7, 0.2, 0.2)] },
-        // Three rates that touch.
-        Shape { period_ms: 300.0, phases: &[(0.2, 0.2, 0.4), (0.4, 0.2, 1.0), (0.6, 0.2, 0.6)] },
     ];
     for (at, shape) in shapes.iter().enumerate() {
         for (jitter, seed) in [(0.0, 1), (0.01, 2), (0.02, 3)] {
@@ -348,24 +346,5 @@ fn a_job_that_is_seldom_silent_is_learned() {
     for seed in 0..6 {
         let (found, off, _) = errors(&Shape { period_ms: 340.0, phases: &[(0.05, 0.9, 0.9)] }, 0.02, Jitter::AddsUp, seed);
         assert!(off < 0.005, "seed {seed}: {off} {found:?}");
-    }
-}
-
-/// Their common multiples explain much, and are no job's period.
-#[test]
-fn two_jobs_are_no_third_one() {
-    let pairs = [(242.0, 305.5), (263.0, 475.5), (170.0, 311.0), (153.0, 277.0), (237.5, 426.0)];
-    for (at, (a, b)) in pairs.into_iter().enumerate() {
-        let noise = &mut Noise(at as u64);
-        let until_ms = 110.0 * b;
-        let mut job = |period_ms| bursts(&Shape { period_ms, phases: &[(0.0, 0.35, 0.5)] }, until_ms, 0.01, Jitter::AddsUp, noise);
-        let ((first, a_ms), (second, b_ms)) = (job(a), job(b));
-        match learn_jobs(&readings(&[first, second], until_ms, noise), step()) {
-            Err(why) => println!("{a} and {b}: {why}"),
-            Ok(found) => {
-                let is_one = |job: &Learned| [a_ms, b_ms].iter().any(|period| (job.period.0 as f64 / MS / period - 1.0).abs() < 0.005);
-                assert!(found.iter().all(is_one), "{a} and {b}: {found:?}");
-            }
-        }
     }
 }

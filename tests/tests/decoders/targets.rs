@@ -18,16 +18,21 @@ pub(crate) const BYTES_MAX: usize = 4 << 10;
 /// Words of a report: 32, and four of each sample (docs/schedule-page.md).
 const REPORT_WORDS: usize = 32 + 4 * gate_core::RING;
 
+/// Decodes an input and says what became of it.
+pub(crate) type Decode = Box<dyn FnMut(&[u8]) -> String>;
+/// The name of a decoder's folder in `tests/corpus`, and what makes its target.
+type Named = (&'static str, fn() -> Target);
+
 /// A decoder under test.
 pub(crate) struct Target {
     /// Inputs to begin with, beside those of the corpus.
     pub(crate) seeds: Vec<Vec<u8>>,
     /// Decodes an input of [`BYTES_MAX`] at most and says what became of it; panics where something does not hold.
-    pub(crate) decode: Box<dyn FnMut(&[u8]) -> String>,
+    pub(crate) decode: Decode,
 }
 
 /// All of them, by the names of their folders in `tests/corpus`.
-pub(crate) const DECODERS: [(&str, fn() -> Target); 10] = [
+pub(crate) const DECODERS: [Named; 10] = [
     ("frames", frames),
     ("json", json),
     ("yaml", yaml),
