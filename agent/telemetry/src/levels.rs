@@ -11,8 +11,6 @@ const OUT_OF_NOISE: f64 = 3.0;
 const NOISE_MAX: f64 = 0.2;
 /// From this share of the highest level on a port is busy: acknowledgements and chatter are some hundredths.
 const BUSY: f64 = 0.08;
-/// What is shorter than so many steps is an edge.
-const EDGE: f64 = 1.6;
 /// A phase lasts so many steps at least; the edges of shorter ones are most of them.
 const LASTS: f64 = 2.5;
 /// Most iterations that are cut: a middle of so many is within a tenth of what one is off.
@@ -119,15 +117,6 @@ fn busy_of(levels: Vec<Level>, steps: usize, busy: f64, apart: f64) -> Vec<Level
         }
     }
     let steps = steps as f64;
-    // A first step in which the level changes is an edge that begins a little before the iteration, and no level of its own.
-    if let [edge, next, ..] = found[..]
-        && edge.start <= 0.0
-        && edge.end < EDGE
-        && next.start <= edge.end
-    {
-        found.remove(0);
-        found[0].start = edge.start;
-    }
     if let (true, Some(first), Some(last)) = (found.len() > 1, found.first().copied(), found.last().copied())
         && first.start <= 0.0
         && last.end >= steps

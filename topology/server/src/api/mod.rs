@@ -66,8 +66,8 @@ const CHANGES_READ: usize = 2;
 /// Pictures that are drawn at the same time. A picture takes about a millisecond, but one of a link with all 10,000 jobs up
 /// to seconds: a caller that asks for many of those waits, and leaves processors to others.
 const PICTURES_DRAWN: usize = 2;
-/// Answers that are read at the same time. Most take microseconds, and one that lists ten thousand jobs a tenth of a second: with more of
-/// those than processors each of them waits longer, and so does everybody else.
+/// Answers that are read at the same time. Most are short, and those that list ten thousand jobs are not: with more of these than
+/// processors each of them waits longer, and so does everybody else.
 const READS: usize = 4;
 /// Rankings of the scheduler's places at the same time: it asks for one at a time.
 const RANKINGS: usize = 1;
@@ -310,8 +310,8 @@ impl Api {
         compute_on(&self.0.ranking, None, None, work).await
     }
 
-    /// Answers whoever reads on a thread beside the tasks, from the question to the last byte of its answer: a list of all jobs is cloned
-    /// and written for a tenth of a second, and a task that does so keeps agents, changes and probes from being heard.
+    /// Answers whoever reads on a thread beside the tasks, from the question to the last byte of its answer: a list of all jobs takes
+    /// long to clone and to write, and a task that does so keeps agents, changes and probes from being heard.
     ///
     /// # Errors
     /// The service is stopping, or the answer took longer than a request may.
