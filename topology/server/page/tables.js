@@ -50,9 +50,10 @@ export const slower = (job) => (iteration(job) && job.solo_period_ns ? iteration
 const EVEN = 0.005;
 export const percent = (part) => `${part > 0 ? "+" : part < 0 ? "−" : ""}${(100 * Math.abs(part)).toFixed(1)} %`;
 
-// Jobs in trouble first, then those that lose most.
+// Jobs in trouble first, then those that lose most; what the table shows as equal is in the order of names.
+const shown = (part) => Math.round(1_000 * (part ?? -1));
 const TROUBLE = { open: 0, drifting: 1 };
-export const worstJobs = (jobs) => [...jobs].sort((a, b) => (TROUBLE[a.state] ?? 2) - (TROUBLE[b.state] ?? 2) || (slower(b) ?? -1) - (slower(a) ?? -1) || a.id.localeCompare(b.id, undefined, { numeric: true }));
+export const worstJobs = (jobs) => [...jobs].sort((a, b) => (TROUBLE[a.state] ?? 2) - (TROUBLE[b.state] ?? 2) || shown(slower(b)) - shown(slower(a)) || a.id.localeCompare(b.id, undefined, { numeric: true }));
 
 function loss(job) {
   const part = slower(job);

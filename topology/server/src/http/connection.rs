@@ -37,7 +37,7 @@ use tower::Service;
 
 use super::{
     answer::{changes, is_grpc},
-    room::{Connections, Cut, Health, Seat, UnderWay},
+    room::{Connections, Cut, Head, Health, Seat, UnderWay},
     stall::{PIECE_BYTES, Unread, bound_unread},
 };
 use crate::{
@@ -320,6 +320,7 @@ where
         let place = if HEALTH.contains(&request.uri().path()) {
             self.seat.asks_for_health(head).map(Place::Health)
         } else {
+            let head = Head { bytes: head, changes: changes(request.method(), request.uri().path()) };
             self.seat.asks(self.api.config().limits.connections, head).map(Place::UnderWay)
         };
         let Some(place) = place.map(Arc::new) else {

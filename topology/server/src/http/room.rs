@@ -9,7 +9,8 @@
 //! of these: a client that comes back to a connection which was cut while it was idle opens another one. A connection whose client has
 //! not sent all of its requests yet waits for nothing either: promised bodies would else hold all places.
 //!
-//! Requests have places too, because each holds its head, and over HTTP/2 a connection has many; and heads have bytes.
+//! Requests have places too, because each holds its head, and over HTTP/2 a connection has many; and heads have bytes. The last places
+//! are for requests that change something: readers who wait for their turn or do not take their answers keep no change out.
 
 use std::{
     cmp::Reverse,
@@ -38,6 +39,8 @@ const CALLER_PART: usize = 2;
 
 /// Most requests under way.
 const REQUESTS_MAX: usize = 4_096;
+/// The part of the places and of the bytes, one in so many, that only requests have which change something.
+const CHANGES_PART: usize = 4;
 /// What their heads may hold together: 8 KiB each, of which one of a client that means well takes one or two.
 const HEADS_MAX: usize = 32 << 20;
 /// Largest head of a request for health, which needs no place. Those of all connections hold 48 MiB at most.
@@ -65,6 +68,15 @@ impl Cut {
             Self::Idle => IDLE,
         }
     }
+}
+
+/// The head of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    /// What it holds, in bytes.
+    pub(super) bytes: usize,
+    /// Whether the request changes something.
+    pub(super) changes: bool,
 }
 
 /// Open connections.
@@ -184,8 +196,9 @@ impl Seat {
 
     /// The head of a request came, which holds so many bytes. `None`: `max` connections have asked, or the share of this caller, and all
     /// of them are busy; or too many requests are under way, or too much of them.
-    pub(super) fn asks(&self, max: u32, head: usize) -> Option<UnderWay> {
+    pub(super) fn asks(&self, max: u32, head: Head) -> Option<UnderWay> {
         let who = self.0.connections.table().asks(max as usize, self.0.number, head, Instant::now())?;
+        let head = head.bytes;
         Some(UnderWay { seat: self.clone(), who, head, whole: AtomicBool::new(false) })
     }
 
@@ -248,13 +261,15 @@ impl Table {
     }
 
     /// Whose request it is, if it can be taken.
-    fn asks(&mut self, max: usize, number: u64, head: usize, now: Instant) -> Option<Option<Who>> {
+    fn asks(&mut self, max: usize, number: u64, head: Head, now: Instant) -> Option<Option<Who>> {
         // A connection that was cut is about to end; nobody reads its answer.
         let place = self.places.get(&number)?;
         let (address, who, state) = (place.address, place.who, place.state);
         let of_caller = who.map_or(0, |_| self.requests.of(&who));
-        let has_room = self.heads.fits(who, head, HEADS_MAX, HEADS_MAX / CALLER_PART);
-        if self.requests_count >= REQUESTS_MAX || of_caller >= REQUESTS_MAX / CALLER_PART || !has_room {
+        let part = |max: usize| if head.changes { max } else { max - max / CHANGES_PART };
+        let (places, bytes) = (part(REQUESTS_MAX), part(HEADS_MAX));
+        let has_room = self.heads.fits(who, head.bytes, bytes, bytes / CALLER_PART);
+        if self.requests_count >= places || of_caller >= places / CALLER_PART || !has_room {
             return None;
         }
         if state == State::Fresh {
@@ -268,7 +283,7 @@ impl Table {
         }
         self.requests.add(who, 1);
         self.requests_count += 1;
-        self.heads.add(who, head);
+        self.heads.add(who, head.bytes);
         Some(who)
     }
 
@@ -394,6 +409,9 @@ mod tests {
 
     const NOW: u64 = 1_000_000;
     const HEAD: usize = 500;
+    const READS: Head = Head { bytes: HEAD, changes: false };
+    /// What those have that only read.
+    const READS_MAX: usize = REQUESTS_MAX - REQUESTS_MAX / CHANGES_PART;
 
     /// A table, and what is known of each connection from outside.
     #[derive(Default)]
@@ -416,7 +434,7 @@ mod tests {
 
         /// A request that comes whole.
         fn asks(&mut self, max: usize, number: u64) -> bool {
-            let taken = self.table.asks(max, number, HEAD, Instant::now()).is_some();
+            let taken = self.table.asks(max, number, READS, Instant::now()).is_some();
             if taken {
                 self.table.is_whole(number);
             }
@@ -484,7 +502,7 @@ mod tests {
     fn a_request_that_does_not_come_whole_holds_no_place_against_others() {
         let mut world = World::default();
         let promised: Vec<u64> = (0..4).map(|_| world.enter(1)).collect();
-        assert!(promised.iter().all(|seat| world.table.asks(4, *seat, HEAD, Instant::now()).is_some()));
+        assert!(promised.iter().all(|seat| world.table.asks(4, *seat, READS, Instant::now()).is_some()));
         let late = world.enter(1);
         assert!(world.asks(4, late) && world.is_cut(promised[0]));
         // A lower limit holds from the next one on.
@@ -499,8 +517,24 @@ mod tests {
         let mut world = World::default();
         let (greedy, other) = (world.enter(1), world.enter(2));
         world.known(greedy, 7);
-        assert_eq!((0..REQUESTS_MAX).filter(|_| world.asks(8, greedy)).count(), REQUESTS_MAX / CALLER_PART);
-        assert_eq!((0..REQUESTS_MAX).filter(|_| world.asks(8, other)).count(), REQUESTS_MAX - REQUESTS_MAX / CALLER_PART);
+        assert_eq!((0..REQUESTS_MAX).filter(|_| world.asks(8, greedy)).count(), READS_MAX / CALLER_PART);
+        assert_eq!((0..REQUESTS_MAX).filter(|_| world.asks(8, other)).count(), READS_MAX - READS_MAX / CALLER_PART);
+    }
+
+    /// Also where nobody has a certificate, so that readers and those who change are one caller.
+    #[test]
+    fn whoever_reads_keeps_no_change_out() {
+        const LARGE: usize = 64 << 10;
+        let changes = |bytes| Head { bytes, changes: true };
+        for bytes in [HEAD, LARGE] {
+            let mut world = World::default();
+            let seat = world.enter(1);
+            let mut asks = |head| world.table.asks(8, seat, head, Instant::now()).is_some();
+            let reads = (0..=REQUESTS_MAX).filter(|_| asks(Head { bytes, changes: false })).count();
+            assert_eq!(reads, READS_MAX.min((HEADS_MAX - HEADS_MAX / CHANGES_PART) / bytes));
+            let left = (0..=REQUESTS_MAX).filter(|_| asks(changes(bytes))).count();
+            assert_eq!(left, (HEADS_MAX / bytes).min(REQUESTS_MAX) - reads);
+        }
     }
 
     /// Over HTTP/2 one connection has 128 heads of 16 KiB, which its peer sends from a table in a few bytes each.
@@ -511,10 +545,12 @@ mod tests {
         let (greedy, other) = (world.enter(1), world.enter(2));
         world.known(greedy, 7);
         world.known(other, 8);
-        let mut asks = |seat: u64| (0..REQUESTS_MAX).filter(|_| world.table.asks(8, seat, LARGE, Instant::now()).is_some()).count();
+        let mut asks = |seat: u64| {
+            (0..REQUESTS_MAX).filter(|_| world.table.asks(8, seat, Head { bytes: LARGE, changes: true }, Instant::now()).is_some()).count()
+        };
         assert_eq!((asks(greedy), asks(other), asks(greedy)), (HEADS_MAX / 2 / LARGE, HEADS_MAX / 2 / LARGE, 0));
         world.table.request_ends(Some(Who([7; 32])), LARGE);
-        assert!(world.asks(8, greedy), "what has ended is given back");
+        assert!(world.table.asks(8, greedy, Head { bytes: HEAD, changes: true }, Instant::now()).is_some(), "what has ended is given back");
     }
 
     #[test]
@@ -568,7 +604,7 @@ mod tests {
                         world.known(number, (random >> 12) as u8 % 3);
                     }
                 }
-                4..8 => whole.extend(world.table.asks(20, number, HEAD, clock).map(|who| (number, who, false))),
+                4..8 => whole.extend(world.table.asks(20, number, READS, clock).map(|who| (number, who, false))),
                 8..11 => {
                     if let Some((number, _, is_whole)) = whole.iter_mut().find(|(_, _, is_whole)| !is_whole) {
                         *is_whole = true;
