@@ -40,6 +40,11 @@ impl Default for Background {
 }
 
 impl Background {
+    /// The highest level.
+    pub(crate) fn most(&self) -> f64 {
+        self.atoms.last().map_or(0.0, |atom| atom.0)
+    }
+
     /// The sum of independent variables, each a list of (level, probability).
     pub(crate) fn new(jobs: Vec<Vec<(f64, f64)>>) -> Self {
         let mut background = Self::default();

@@ -8,6 +8,7 @@ pub(crate) mod descent;
 pub(crate) mod group;
 mod interaction;
 mod locked;
+mod packing;
 mod random;
 mod slope;
 
@@ -18,6 +19,7 @@ use self::{
     branch::{Search, Subsets},
     descent::{Incumbent, descent, sampled},
     group::Group,
+    packing::Items,
 };
 use crate::{Effort, PROOF_TOLERANCE, demand::sum::Workspace};
 
@@ -84,12 +86,30 @@ pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effor
     let mut found = descent(group, fixed, STARTS_SMALL, bound, workspace);
     // Without a search for proof, annealing may take all that is left.
     if bodies > PROOF_JOBS_MAX || effort == Effort::Fast {
+        let may_fill = effort != Effort::Fast && bound <= PROOF_TOLERANCE && fixed.iter().all(Option::is_none);
+        if let Some(items) = may_fill.then(|| Items::of(group)).flatten() {
+            found = filled(group, &items, found, workspace);
+        }
         return Optimum { found: anneal(group, fixed, found, bound, workspace), bound };
     }
     // Good shifts first: the search for proof prunes by the cost of the best known ones.
     found = workspace.within(all / ANNEAL_SHARE, |workspace| anneal(group, fixed, found, bound, workspace));
     let answer = workspace.within(all / 2, |workspace| proven(group, fixed, found, bound, workspace));
     improved(group, fixed, answer, workspace)
+}
+
+/// Good shifts of jobs that fill their link nearly whole: annealed for a while, which finds most packings, and then packed.
+fn filled(group: &Group, items: &Items, found: Incumbent, workspace: &mut Workspace) -> Incumbent {
+    let free = vec![None; group.jobs.len()];
+    let part = workspace.budget.left() / ANNEAL_FIRST_SHARE;
+    let found = workspace.within(part, |workspace| anneal(group, &free, found, 0.0, workspace));
+    if found.cost <= PROOF_TOLERANCE {
+        return found;
+    }
+    let part = workspace.budget.left() / PACKING_SHARE;
+    let Some(shifts) = workspace.within(part, |workspace| items.packed(group.jobs.len(), &mut workspace.budget)) else { return found };
+    let cost = group.cost(&shifts, workspace);
+    if cost < found.cost { Incumbent { cost, shifts } } else { found }
 }
 
 /// An answer that could not be proven, improved with what the proof left of the work.
@@ -122,6 +142,10 @@ fn proven(group: &Group, fixed: &[Option<u64>], found: Incumbent, bound: f64, wo
 
 /// The part of the work on a group that may be proven, as a divisor, that goes into finding good shifts first.
 const ANNEAL_SHARE: u64 = 16;
+/// The part of the work on jobs that may fill their link, as a divisor, that annealing has before a packing is looked for; and the part
+/// of what is left then that this takes at most.
+const ANNEAL_FIRST_SHARE: u64 = 2;
+const PACKING_SHARE: u64 = 2;
 /// The part of the work on a proof, as a divisor, that goes into the bounds of subsets of the group.
 const SUBSETS_SHARE: u64 = 3;
 /// The part of the work on a large group, as a divisor, that goes into its bound.
