@@ -26,10 +26,12 @@ const CLEAR_ITERATIONS: u64 = 8;
 const CLEAR: f64 = 0.05;
 /// A job that pauses ends no stretch: it ends when another job has done so many times as much.
 const PAUSED: u64 = 8;
-/// Stretches before the first trial, fewer where jobs wait for much of their time. Turns were chosen because they are predicted to gain,
+/// Stretches before the first trial, where no job waits for much of its time. Turns were chosen because they are predicted to gain,
 /// and a trial of those that do costs more than the waits of so many stretches.
 const FIRST_APART: u64 = 8;
-/// A stretch counts once more for each such share of its time that a job waited.
+/// A stretch counts once more for each such share of its time that a job waited. Before the first comparison, which is the only word on a
+/// prediction of wrong profiles, a job that waits for more in half of its iterations is reason enough to compare as soon as
+/// [`CLEAR_ITERATIONS`] show it. Jobs that were in each other's way for a few iterations, as when they begin or one was paused, are not.
 const WAIT_SHARE_HEAVY: f64 = 0.05;
 /// An iteration that takes without its waits so many times what is usual is a pause, as for a checkpoint, and says nothing of turns.
 const PAUSE_TIMES: u64 = 2;
@@ -58,6 +60,8 @@ struct Seen {
     count: u64,
     sum: u64,
     waited: u64,
+    /// Iterations that waited for more than [`WAIT_SHARE_HEAVY`] of their time.
+    heavy: u64,
 }
 
 impl Seen {
@@ -233,6 +237,7 @@ impl Judge {
             // the longest by far, and all the others wait for nobody.
             seen.sum = seen.sum.saturating_add(usual).saturating_add(waited.0);
             seen.waited = seen.waited.saturating_add(waited.0);
+            seen.heavy += u64::from(waited.0 as f64 > WAIT_SHARE_HEAVY * took.0 as f64);
             if let Some(recent) = self.recent.get_mut(job as usize).filter(|_| usual == own) {
                 recent[usize::from(!self.holds)].push(took, waited);
             }
@@ -240,7 +245,7 @@ impl Judge {
         let counts = || self.now.iter().filter(|seen| seen.count > 0).map(Seen::counted);
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
         let is_whole = least >= STRETCH_ITERATIONS || most >= PAUSED * STRETCH_ITERATIONS;
-        if !is_whole && (least < CLEAR_ITERATIONS || !self.is_clear()) {
+        if !is_whole && (least < CLEAR_ITERATIONS || !(self.is_clear() || self.waits_unproven())) {
             return None;
         }
         self.stretch_ends()
@@ -256,7 +261,14 @@ impl Judge {
         }
     }
 
+    /// Whether a job waits for much of its time, again and again, before anything was compared.
+    fn waits_unproven(&self) -> bool {
+        let is_first = self.holds && self.decided && self.compared.iter().all(|mean| mean.count == 0);
+        is_first && self.now.iter().any(|seen| seen.waits() > WAIT_SHARE_HEAVY && seen.heavy * 2 >= seen.counted())
+    }
+
     fn stretch_ends(&mut self) -> Option<Verdict> {
+        let is_unproven = self.waits_unproven();
         let kept = if self.holds { &mut self.held } else { &mut self.free };
         // Free jobs of nearly equal periods meet and part over many stretches, so it is their mean over some that counts.
         let averages = !self.holds && !self.decided;
@@ -268,6 +280,9 @@ impl Judge {
         // What slow jobs have done so far goes into the next stretch; after a change of kind all begin anew.
         self.now.iter_mut().filter(|seen| seen.counted() >= STRETCH_ITERATIONS / 2).for_each(|seen| *seen = Seen::default());
         let held = self.holds;
+        if is_unproven {
+            self.left = 0;
+        }
         let verdict = self.decide(waits);
         if self.holds != held {
             self.now.fill(Seen::default());
@@ -374,7 +389,7 @@ mod tests {
         assert!(!verdicts[0].hold && verdicts[0].is_new && (verdicts[0].worst - 1.1).abs() < 1e-9);
         assert!(!judge.holds());
         // And begin again when that has changed: what harmed by a tenth is tried after three times as long.
-        let (verdicts, _) = run(&mut judge, 90, 100, 10, 95 * (STRETCH_ITERATIONS + SETTLING));
+        let (verdicts, _) = run(&mut judge, 90, 100, 10, 91 * (STRETCH_ITERATIONS + SETTLING));
         assert_eq!(verdicts, []);
         let (verdicts, _) = run(&mut judge, 90, 100, 10, 5 * (STRETCH_ITERATIONS + SETTLING));
         assert!(verdicts.iter().any(|v| v.hold) && judge.is_worth_it());
@@ -535,6 +550,32 @@ mod tests {
         assert!(next.holds());
         let (verdicts, _) = run(&mut next, 110, 100, 10, 3 * stretch);
         assert!(verdicts.len() == 1 && !verdicts[0].hold, "{verdicts:?}");
+    }
+
+    /// Found by random jobs whose profiles were wrong: one waited for a third of its time through 56 iterations, a quarter of all that it ran.
+    #[test]
+    fn jobs_that_wait_for_long_are_compared_soon() {
+        for waits in [6, 20, 60] {
+            let mut judge = Judge::new(2);
+            let (verdicts, free) = run(&mut judge, 100 + waits, 100, waits, 200);
+            assert!(verdicts.len() == 1 && !verdicts[0].hold, "{waits}: {verdicts:?}");
+            assert_eq!(200 - free, CLEAR_ITERATIONS + SETTLING, "{waits}");
+            // Where turns pay all the same, the next comparison is no sooner for it.
+            let mut judge = Judge::new(2);
+            let (verdicts, free) = run(&mut judge, 100 + waits, 200, waits, 30 * (STRETCH_ITERATIONS + SETTLING) / (1 + waits / 5));
+            assert!(verdicts.len() == 1 && verdicts[0].hold && free == CLEAR_ITERATIONS + SETTLING, "{waits}: {verdicts:?}");
+        }
+    }
+
+    /// Two jobs that meet once, as after a pause, are apart again after some iterations.
+    #[test]
+    fn a_few_long_waits_are_no_reason_to_compare_soon() {
+        let mut judge = Judge::new(2);
+        for n in 0..SETTLING + STRETCH_ITERATIONS {
+            let waited = if n % CLEAR_ITERATIONS < 3 { 60 } else { 0 };
+            (0..2).for_each(|job| assert_eq!(judge.iteration(job, Nanos(100 + waited), Nanos(waited)), None));
+            assert!(judge.holds(), "{n}");
+        }
     }
 
     #[test]
