@@ -86,6 +86,21 @@ fn a_short_job_preempts_a_long_one_and_both_pay_for_restarts() {
 }
 
 #[test]
+fn under_fifo_a_short_job_waits_for_a_long_one() {
+    // The long one is not stopped: it restarts for 10 s and runs 192 s. The short one came at 100 s and starts when that has ended: 6 s of
+    // restart and 5.09 s.
+    let fifo = answer(&["fifo"]);
+    assert!((fifo["avg_jct_s"].as_f64().expect("a number") - f64::midpoint(202.0, 113.09)).abs() < 1e-6, "{fifo}");
+    assert_eq!((&fifo["policy"], &fifo["preemptions"]), (&"fifo".into(), &0.into()));
+    assert!(mean(&["srtf"]) < mean(&["fifo"]));
+    let many = ["--trace", "trace.csv", "--nodes", "1", "--policies", "fifo,srtf", "-o", "json"];
+    let comparison = antiphase(&[&["sim", "compare"], &many[..]].concat()).json();
+    assert_eq!(comparison["runs"][0]["avg_jct_s"], fifo["avg_jct_s"]);
+    let sweep = antiphase(&[&["sim", "sweep"], &many[..]].concat()).json();
+    assert_eq!(sweep["rows"][0]["avg_jct_s"]["mean"], fifo["avg_jct_s"]);
+}
+
+#[test]
 fn under_antman_a_short_job_runs_beside_a_long_one() {
     // Nobody is preempted, and the short job is opportunistic: it finds the GPUs tracked as hardly used, so it shares them. It loads for
     // 435 ms in gaps of 226 ms, so it needs two iterations of the long one: 2 x 192 ms, less than the 509 ms that it takes alone.

@@ -2,6 +2,7 @@
 
 mod antman;
 mod auction;
+mod fifo;
 mod world;
 
 use antiphase_policy::{
@@ -291,9 +292,9 @@ proptest! {
     fn every_decision_can_be_carried_out(
         sizes in prop::collection::vec((0_usize..5, 0_u16..3, 1.0_f64..1e4, any::<bool>()), 1..40),
         leaves in prop::collection::vec(0_usize..40, 0..10),
-        which in 0_usize..7,
+        which in 0_usize..8,
     ) {
-        let rules = [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva(GandivaOptions::default()), Rule::Muri(MuriOptions::default())];
+        let rules = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva(GandivaOptions::default()), Rule::Muri(MuriOptions::default())];
         let rule = rules[which];
         let play = || {
             let mut jobs: Vec<Job> = sizes.iter().map(|(size, profile, left, opportunistic)| {

@@ -302,6 +302,32 @@ fn a_job_is_queued_started_preempted_and_ends() {
 }
 
 #[test]
+fn first_come_is_first_served_and_nobody_is_stopped() {
+    let mut world = World::new(Rule::Fifo, hosts(2));
+    world.submit("long", spec(6, 10_000));
+    world.report("long", RunReport::Started).unwrap();
+    world.pass(10);
+    world.submit("large", spec(4, 500));
+    world.submit("small", spec(2, 100));
+    // Two GPUs are free, and `small` would fit: but `large` came before it.
+    world.pass(5_000);
+    assert_eq!(
+        ["long", "large", "small"].map(|name| world.state(name)),
+        [SubmissionState::Running, SubmissionState::Queued, SubmissionState::Queued]
+    );
+    world.restart();
+    world.pass(4_000);
+    assert_eq!(
+        ["long", "large", "small"].map(|name| world.state(name)),
+        [SubmissionState::Running, SubmissionState::Queued, SubmissionState::Queued]
+    );
+    world.report("long", RunReport::Finished).unwrap();
+    assert_eq!(["large", "small"].map(|name| world.state(name)), [SubmissionState::Starting; 2]);
+    let why = &world.told.iter().find(|told| told.kind == "job_start" && told.job.as_deref() == Some("small")).unwrap().message;
+    assert!(why.contains(": 1 jobs before it; it came 9000 s ago"), "{why}");
+}
+
+#[test]
 fn leases_of_themis_outlast_a_restart_and_a_host_that_others_take() {
     let mut world = World::new(Rule::Themis, hosts(2));
     world.submit("a", spec(8, 10_000));
@@ -508,8 +534,8 @@ proptest! {
     /// In any schedule with faults: no GPU is held twice, every start was decided and told, every request is answered once, what was
     /// acknowledged stays over restarts; and in the end, when nothing fails any more, everybody has run.
     #[test]
-    fn no_gpu_is_held_twice_and_nothing_is_lost(ops in prop::collection::vec(op(), 1..120), rule in 0_usize..4) {
-        let rule = [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis][rule];
+    fn no_gpu_is_held_twice_and_nothing_is_lost(ops in prop::collection::vec(op(), 1..120), rule in 0_usize..5) {
+        let rule = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis][rule];
         let mut world = World::new(rule, hosts(HOSTS));
         let mut names: BTreeMap<Arc<str>, SubmissionSpec> = BTreeMap::new();
         for op in ops {

@@ -59,6 +59,8 @@ pub(super) enum Format {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum PolicyArg {
+    /// First come, first served; who does not fit keeps all behind it waiting
+    Fifo,
     /// Shortest remaining time first
     Srtf,
     /// Shortest remaining service (time times GPUs) first
@@ -88,6 +90,7 @@ impl PolicyArg {
     /// The rule; `options` are those of Muri. An elastic policy has another world.
     pub(super) fn rule(self, options: MuriOptions) -> Result<Rule, CliError> {
         Ok(match self {
+            Self::Fifo => Rule::Fifo,
             Self::Srtf => Rule::Srtf,
             Self::Srsf => Rule::Srsf,
             Self::Tiresias => Rule::Tiresias,
