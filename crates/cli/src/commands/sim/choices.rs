@@ -112,7 +112,7 @@ impl PolicyArg {
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(super) enum TimingArg {
-    /// Equations as printed; a restart is paid when something changes
+    /// Equations as printed, nobody in a group faster than alone; a restart is paid when something changes
     #[default]
     Paper,
     /// As the simulator of Muri's authors computes it
