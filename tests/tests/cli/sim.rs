@@ -503,6 +503,53 @@ fn elastic_jobs_are_played_without_files() {
     assert_eq!(published["gpu_types"], serde_json::json!(["rtx:1x8"]));
 }
 
+/// Eight hosts on one leaf, of which the first so many have the first line of GPUs, and so on.
+fn fabric_with(gpus: &str) -> String {
+    let hosts: Vec<String> = (1..=8).map(|host| format!("h{host}")).collect();
+    let cables: String = hosts.iter().map(|host| format!("  - {{ends: [{host}, s], capacity: 100G}}\n")).collect();
+    format!("schema: antiphase.fabric/v1\nhosts: [{}]\n{gpus}\nswitches: [{{name: s, tier: 1}}]\ncables:\n{cables}", hosts.join(", "))
+}
+
+#[test]
+fn the_hosts_of_a_fabric_say_how_many_gpus_they_have_and_of_which_type() {
+    let scratch = crate::scratch::Scratch::new("sim-gpus");
+    let write = |gpus: &str| scratch.file("fabric.yaml", fabric_with(gpus));
+    let rigid = |fabric: &str, more: &[&str]| {
+        let arguments = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "-o", "json", "--fabric", fabric];
+        antiphase(&[&arguments[..], more].concat())
+    };
+    // Both jobs of the trace want 8 GPUs: two hosts of 4 each. Where nothing is said, a host has 8, and nobody sends.
+    let decided = |run: &crate::process::Run| (run.json()["met_share"].clone(), run.json()["avg_jct_s"].clone());
+    let four = write("gpus: [{count: 4}]");
+    assert_eq!(decided(&rigid(&four, &[])), decided(&rigid(&write(""), &["--gpus-per-node", "4"])));
+    let line = |run: crate::process::Run| {
+        run.expect(2);
+        run.stderr.trim_start_matches("antiphase: ").trim_start_matches(&four).trim().to_owned()
+    };
+    let four = write("gpus: [{count: 4}]");
+    assert_eq!(line(rigid(&four, &["--gpus-per-node", "8"])), ": host \"h1\" has 4 GPUs; --gpus-per-node 8");
+    let uneven = write("gpus: [{hosts: [h8], count: 2}, {count: 4}]");
+    assert_eq!(line(rigid(&uneven, &[])), ": host \"h1\" has 4 GPUs and host \"h8\" has 2; --gpus-per-node says how many of each are used");
+    rigid(&uneven, &["--gpus-per-node", "2"]).expect(0);
+    rigid(&uneven, &["--nodes", "7"]).expect(0);
+
+    let mixed = write("gpus: [{hosts: [h1, h2], count: 8, type: dgx-ext}, {count: 4, type: aws}]");
+    let types = |more: &[&str]| elastic(&[&["sia", "-o", "json", "--fabric", &mixed], more].concat()).json()["gpu_types"].clone();
+    assert_eq!(types(&[]), serde_json::json!(["dgx-ext:2x8", "aws:6x4"]));
+    assert_eq!(types(&["--nodes", "3"]), serde_json::json!(["dgx-ext:2x8", "aws:1x4"]));
+    assert_eq!(types(&["--gpu-types", "rtx:8x4"]), serde_json::json!(["rtx:8x4"]));
+    for (gpus, said) in [
+        ("gpus: [{hosts: [h2], count: 8, type: rtx}, {count: 4, type: aws}]", "host \"h3\": type \"aws\" comes again after another one"),
+        ("gpus: [{hosts: [h2], count: 8, type: aws}, {count: 4, type: aws}]", "host \"h2\" has 8 GPUs of type \"aws\" and another one 4"),
+        ("gpus: [{hosts: [h1], count: 8, type: aws}]", "host \"h2\" does not say how many GPUs of which type it has"),
+        ("gpus: [{count: 65, type: aws}]", "has 65 GPUs; an elastic policy looks at 64 at most"),
+        ("gpus: [{count: 8, type: h100}]", "GPU type \"h100\": without --profiles there are aws"),
+    ] {
+        let run = elastic(&["sia", "--fabric", &write(gpus)]);
+        assert!(run.code == Some(2) && run.stderr.contains(said), "{gpus}: {}", run.stderr);
+    }
+}
+
 #[test]
 fn options_that_elastic_policies_do_not_know_are_refused() {
     let refused = |more: &[&str], problem: &str| {
