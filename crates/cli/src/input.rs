@@ -23,6 +23,9 @@ const TEXT_BYTES_MAX: usize = 2 << 20;
 /// How much of such a text is shown.
 const TEXT_CHARS_SHOWN: usize = 40;
 
+/// What spreadsheets and some editors put before a text to say that it is UTF-8: no part of the document, and refused by parsers.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
@@ -117,14 +120,18 @@ pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// The text of a file's bytes.
+/// The text of a file's bytes, without a byte order mark before it.
 pub(crate) fn text_of(file: &Path, bytes: Vec<u8>) -> Result<String, CliError> {
-    String::from_utf8(bytes).map_err(|e| {
+    let mut text = String::from_utf8(bytes).map_err(|e| {
         // Everything before `at` is valid, so counting line breaks there gives the line in which the bad byte stands.
         let at = e.utf8_error().valid_up_to();
         let line = 1 + e.as_bytes()[..at].iter().filter(|b| **b == b'\n').count();
         CliError::input(file, format!("line {line}: byte {at} is 0x{:02x}, which is not UTF-8", e.as_bytes()[at]))
-    })
+    })?;
+    if text.starts_with(BYTE_ORDER_MARK) {
+        text.drain(..BYTE_ORDER_MARK.len_utf8());
+    }
+    Ok(text)
 }
 
 /// Refuses JSON with a text of more than [`TEXT_BYTES_MAX`].
@@ -186,6 +193,12 @@ mod tests {
         // A quote that is escaped ends nothing.
         assert!(check(&format!("\"{}", "\\\"".repeat(TEXT_BYTES_MAX))).is_err());
         assert_eq!(check(&"\"\\\\\" ".repeat(TEXT_BYTES_MAX)), Ok(()));
+    }
+
+    #[test]
+    fn one_byte_order_mark_before_a_text_is_left_out() {
+        let text = |text: &str| text_of(Path::new("a"), text.into()).expect("a text");
+        assert_eq!(["\u{feff}{}", "\u{feff}", "{\u{feff}}", "\u{feff}\u{feff}x"].map(text), ["{}", "", "{\u{feff}}", "\u{feff}x"]);
     }
 
     #[test]

@@ -32,4 +32,4 @@ pub mod summary;
 pub mod tier;
 pub mod yaml;
 
-pub use model::{Fabric, FabricBuilder, FabricError, Finding, Link, Node, NodeKind, Port, Provenance};
+pub use model::{Fabric, FabricBuilder, FabricError, Finding, HostGpus, Link, Node, NodeKind, Port, Provenance};

@@ -63,6 +63,15 @@ pub struct Node {
     pub kind: NodeKind,
 }
 
+/// The GPUs of a host, as far as somebody stated them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostGpus {
+    /// How many.
+    pub count: Option<u32>,
+    /// Their type, such as `a100`.
+    pub gpu_type: Option<String>,
+}
+
 /// One end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Port {
@@ -204,6 +213,8 @@ pub struct Fabric {
     reverse: Vec<Option<LinkId>>,
     /// Ports that no document named.
     numbered: BTreeSet<Port>,
+    /// What is known of the GPUs of hosts.
+    gpus: BTreeMap<NodeId, HostGpus>,
 }
 
 impl Fabric {
@@ -260,6 +271,12 @@ impl Fabric {
         self.nodes.iter().enumerate().filter(|(_, n)| n.kind == NodeKind::Host).filter_map(|(i, _)| NodeId::from_index(i))
     }
 
+    /// The GPUs of a host, where anything was stated of them.
+    #[must_use]
+    pub fn gpus(&self, host: NodeId) -> Option<&HostGpus> {
+        self.gpus.get(&host)
+    }
+
     /// Whether the port's name is a number of ours ([`FabricBuilder::next_port`]), because the document that told of its cable
     /// names none: such a name says nothing about the port of that name on the device.
     #[must_use]
@@ -302,6 +319,7 @@ pub struct FabricBuilder {
     auto_ports: Vec<u32>,
     /// Ports named by [`FabricBuilder::next_port`].
     numbered: BTreeSet<Port>,
+    gpus: BTreeMap<NodeId, HostGpus>,
 }
 
 /// The links of a port: at most one per direction.
@@ -374,6 +392,11 @@ impl FabricBuilder {
     /// States that a port's name is a number of ours, as when a document that was written from a fabric says so.
     pub fn numbered(&mut self, port: Port) {
         self.numbered.insert(port);
+    }
+
+    /// States or replaces what is known of the GPUs of a host.
+    pub fn gpus(&mut self, host: NodeId, gpus: HostGpus) {
+        self.gpus.insert(host, gpus);
     }
 
     /// Adds one direction of a cable.
@@ -459,6 +482,7 @@ impl FabricBuilder {
             out,
             reverse: self.reverse,
             numbered: self.numbered,
+            gpus: self.gpus,
         }
     }
 }

@@ -4,9 +4,9 @@ use alloc::{collections::BTreeMap, string::String, vec, vec::Vec};
 
 use petgraph::unionfind::UnionFind;
 use serde::Serialize;
-use units::{LinkId, NodeId};
+use units::{LinkId, NodeId, Rate};
 
-use crate::{Fabric, NodeKind, capacity, tier::tiers};
+use crate::{Fabric, HostGpus, NodeKind, capacity, tier::tiers};
 
 /// Most links of unknown capacity that a summary names; the rest is counted.
 pub const UNKNOWN_NAMED_MAX: usize = 20;
@@ -20,6 +20,9 @@ pub struct Summary {
     pub hosts: usize,
     /// Hosts per number of NICs.
     pub hosts_by_nics: BTreeMap<usize, usize>,
+    /// Hosts by type and number of GPUs, where anything was stated of them, with their NICs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts_by_gpus: Vec<HostClass>,
     /// Switches.
     pub switches: usize,
     /// Directed links.
@@ -36,6 +39,21 @@ pub struct Summary {
     pub unknown_capacities: usize,
     /// Names of the first [`UNKNOWN_NAMED_MAX`] of them.
     pub unknown: Vec<String>,
+}
+
+/// Hosts that have the same GPUs and NICs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct HostClass {
+    /// The type of their GPUs, where it was stated.
+    pub gpu_type: Option<String>,
+    /// GPUs of each, where that was stated.
+    pub gpus: Option<u32>,
+    /// NICs of each.
+    pub nics: usize,
+    /// The rate of each NIC: `400G`, `unknown`, or several joined by `+`.
+    pub rate: String,
+    /// How many hosts.
+    pub hosts: usize,
 }
 
 /// The switches of a tier.
@@ -99,6 +117,30 @@ pub struct LinkClass {
     pub links: usize,
 }
 
+/// Hosts by GPUs and NICs; nothing where nobody stated any GPUs.
+fn hosts_by_gpus(fabric: &Fabric) -> Vec<HostClass> {
+    let none = HostGpus::default();
+    let mut classes: BTreeMap<(&HostGpus, usize, Vec<Option<Rate>>), usize> = BTreeMap::new();
+    for host in fabric.hosts() {
+        let nics = fabric.links_from(host);
+        // Hosts with the same rates in another order are alike.
+        let mut rates: Vec<Option<Rate>> = nics.iter().map(|nic| fabric.link(*nic).capacity).collect();
+        rates.sort_unstable();
+        rates.dedup();
+        *classes.entry((fabric.gpus(host).unwrap_or(&none), nics.len(), rates)).or_insert(0) += 1;
+    }
+    if classes.keys().all(|(gpus, ..)| **gpus == none) {
+        return Vec::new();
+    }
+    let class = |((gpus, nics, rates), hosts): ((&HostGpus, usize, Vec<Option<Rate>>), usize)| {
+        let rates: Vec<String> = rates.into_iter().map(|rate| rate.map_or_else(|| "unknown".into(), capacity::text)).collect();
+        HostClass { gpu_type: gpus.gpu_type.clone(), gpus: gpus.count, nics, rate: rates.join("+"), hosts }
+    };
+    let mut found: Vec<HostClass> = classes.into_iter().map(class).collect();
+    found.sort_unstable();
+    found
+}
+
 /// Summarises a fabric.
 #[must_use]
 pub fn summarise(fabric: &Fabric) -> Summary {
@@ -128,6 +170,7 @@ pub fn summarise(fabric: &Fabric) -> Summary {
         name: fabric.name().into(),
         hosts,
         hosts_by_nics,
+        hosts_by_gpus: hosts_by_gpus(fabric),
         switches: fabric.nodes().len() - hosts,
         links: fabric.links().len(),
         one_way_links: ids.filter(|&l| fabric.reverse(l).is_none()).count(),

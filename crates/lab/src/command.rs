@@ -132,9 +132,9 @@ pub struct LiveArgs {
     /// Folder of antiphase-topology and antiphase-agent; by default that of this program.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
-    /// Let a scheduler of the service start and stop the jobs, by this policy: srtf, srsf, tiresias or themis. The lab goes when all have
+    /// Let a scheduler of the service start and stop the jobs, by this policy: fifo, srtf, srsf, tiresias or themis. The lab goes when all have
     /// run.
-    #[arg(long, value_name = "POLICY", value_parser = ["srtf", "srsf", "tiresias", "themis"], conflicts_with_all = ["listen", "free", "held"])]
+    #[arg(long, value_name = "POLICY", value_parser = ["fifo", "srtf", "srsf", "tiresias", "themis"], conflicts_with_all = ["listen", "free", "held"])]
     pub scheduler: Option<String>,
     /// How many hosts of the case the scheduler has, from the first on; by default all.
     #[arg(long, value_name = "N", requires = "scheduler")]

@@ -200,6 +200,7 @@ fn large() {
     println!("{:>12} {:>10} {:>10} {:>10} {:>8}", "policy", "jobs", "first", "next", "run");
     let muri = MuriOptions::default();
     let rules = [
+        ("fifo", Rule::Fifo),
         ("srtf", Rule::Srtf),
         ("srsf", Rule::Srsf),
         ("tiresias", Rule::Tiresias),

@@ -173,6 +173,7 @@ fn control_of(name: &str) -> Result<NetworkControl, Failure> {
 
 fn rule_of(name: &str) -> Result<Rule, Failure> {
     Ok(match name {
+        "fifo" => Rule::Fifo,
         "srsf" => Rule::Srsf,
         "tiresias" => Rule::Tiresias,
         "themis" => Rule::Themis,

@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:28} {:>12} {:>12} {:>12} {:>10} {:>8}", "policy", "avg JCT s", "p99 JCT s", "makespan s", "decisions", "CPU s");
     let muri = MuriOptions::default();
     let rules = [
+        ("fifo", Rule::Fifo),
         ("srtf", Rule::Srtf),
         ("srsf", Rule::Srsf),
         ("tiresias", Rule::Tiresias),

@@ -132,6 +132,11 @@ fn a_round_of_sia_is_solved() {
     // The largest sum: a has 1.0, b 1.0, c is pinned.
     let largest = changed(&document("round.json"), "minimise", " MAXIMISE").replace("1.1", "-1.1");
     assert!((solve(&largest).json()["objective"].as_f64().expect("a number") - 3.0).abs() < 1e-9);
+    // With a byte order mark, as some editors write it, and in each form that is asked for.
+    let marked = format!("\u{feff}{}", document("round.json"));
+    let asked = |form: &str| antiphase_reading(&["reproduce", "sia", "--ilp", "-", "-o", form], marked.as_bytes());
+    assert_eq!(asked("json").json()["assignment"], answer["assignment"]);
+    assert!(asked("yaml").ok().lines().any(|line| line == "proven: true"));
     let told = changed(&document("round.json"), "\"sense\"", "\"optimum\": {\"objective\": 2.21}, \"sense\"");
     assert_eq!(solve(&told).code, Some(1));
     assert_eq!(solve(&told.replace("2.21", "2.2")).code, Some(0));
@@ -159,6 +164,10 @@ fn rounds_that_are_none_are_refused() {
         ("an unknown job is pinned", with("[2, 0]", "[3, 0]")),
         ("pinned to an unknown configuration", with("[2, 0]", "[2, 4]")),
         ("pinned jobs that do not fit", with("[[2, 0]]", "[[2, 1], [1, 1]]")),
+        ("pinned twice", with("[[2, 0]]", "[[2, 0], [2, 1]]")),
+        ("a configuration of no GPUs", with("\"nodes\": 1, \"gpus\": 1", "\"nodes\": 1, \"gpus\": 0")),
+        ("a list", "[]".to_owned()),
+        ("a list for a configuration", with("\"configs\": [", "\"configs\": [[],")),
         ("no configurations", with("\"configs\"", "\"configurations\"")),
         ("not JSON", "jobs: 3".to_owned()),
         ("something behind it", format!("{good} 1")),

@@ -86,6 +86,21 @@ fn a_short_job_preempts_a_long_one_and_both_pay_for_restarts() {
 }
 
 #[test]
+fn under_fifo_a_short_job_waits_for_a_long_one() {
+    // The long one is not stopped: it restarts for 10 s and runs 192 s. The short one came at 100 s and starts when that has ended: 6 s of
+    // restart and 5.09 s.
+    let fifo = answer(&["fifo"]);
+    assert!((fifo["avg_jct_s"].as_f64().expect("a number") - f64::midpoint(202.0, 113.09)).abs() < 1e-6, "{fifo}");
+    assert_eq!((&fifo["policy"], &fifo["preemptions"]), (&"fifo".into(), &0.into()));
+    assert!(mean(&["srtf"]) < mean(&["fifo"]));
+    let many = ["--trace", "trace.csv", "--nodes", "1", "--policies", "fifo,srtf", "-o", "json"];
+    let comparison = antiphase(&[&["sim", "compare"], &many[..]].concat()).json();
+    assert_eq!(comparison["runs"][0]["avg_jct_s"], fifo["avg_jct_s"]);
+    let sweep = antiphase(&[&["sim", "sweep"], &many[..]].concat()).json();
+    assert_eq!(sweep["rows"][0]["avg_jct_s"]["mean"], fifo["avg_jct_s"]);
+}
+
+#[test]
 fn under_antman_a_short_job_runs_beside_a_long_one() {
     // Nobody is preempted, and the short job is opportunistic: it finds the GPUs tracked as hardly used, so it shares them. It loads for
     // 435 ms in gaps of 226 ms, so it needs two iterations of the long one: 2 x 192 ms, less than the 509 ms that it takes alone.
@@ -486,6 +501,53 @@ fn elastic_jobs_are_played_without_files() {
     assert_eq!(nodes["gpu_types"], serde_json::json!(["aws:4x4"]));
     let published = elastic(&["pollux", "--search", "published", "--gpu-types", "rtx:1x8", "-o", "json"]).json();
     assert_eq!(published["gpu_types"], serde_json::json!(["rtx:1x8"]));
+}
+
+/// Eight hosts on one leaf, of which the first so many have the first line of GPUs, and so on.
+fn fabric_with(gpus: &str) -> String {
+    let hosts: Vec<String> = (1..=8).map(|host| format!("h{host}")).collect();
+    let cables: String = hosts.iter().map(|host| format!("  - {{ends: [{host}, s], capacity: 100G}}\n")).collect();
+    format!("schema: antiphase.fabric/v1\nhosts: [{}]\n{gpus}\nswitches: [{{name: s, tier: 1}}]\ncables:\n{cables}", hosts.join(", "))
+}
+
+#[test]
+fn the_hosts_of_a_fabric_say_how_many_gpus_they_have_and_of_which_type() {
+    let scratch = crate::scratch::Scratch::new("sim-gpus");
+    let write = |gpus: &str| scratch.file("fabric.yaml", fabric_with(gpus));
+    let rigid = |fabric: &str, more: &[&str]| {
+        let arguments = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "-o", "json", "--fabric", fabric];
+        antiphase(&[&arguments[..], more].concat())
+    };
+    // Both jobs of the trace want 8 GPUs: two hosts of 4 each. Where nothing is said, a host has 8, and nobody sends.
+    let decided = |run: &crate::process::Run| (run.json()["met_share"].clone(), run.json()["avg_jct_s"].clone());
+    let four = write("gpus: [{count: 4}]");
+    assert_eq!(decided(&rigid(&four, &[])), decided(&rigid(&write(""), &["--gpus-per-node", "4"])));
+    let line = |run: crate::process::Run| {
+        run.expect(2);
+        run.stderr.trim_start_matches("antiphase: ").trim_start_matches(&four).trim().to_owned()
+    };
+    let four = write("gpus: [{count: 4}]");
+    assert_eq!(line(rigid(&four, &["--gpus-per-node", "8"])), ": host \"h1\" has 4 GPUs; --gpus-per-node 8");
+    let uneven = write("gpus: [{hosts: [h8], count: 2}, {count: 4}]");
+    assert_eq!(line(rigid(&uneven, &[])), ": host \"h1\" has 4 GPUs and host \"h8\" has 2; --gpus-per-node says how many of each are used");
+    rigid(&uneven, &["--gpus-per-node", "2"]).expect(0);
+    rigid(&uneven, &["--nodes", "7"]).expect(0);
+
+    let mixed = write("gpus: [{hosts: [h1, h2], count: 8, type: dgx-ext}, {count: 4, type: aws}]");
+    let types = |more: &[&str]| elastic(&[&["sia", "-o", "json", "--fabric", &mixed], more].concat()).json()["gpu_types"].clone();
+    assert_eq!(types(&[]), serde_json::json!(["dgx-ext:2x8", "aws:6x4"]));
+    assert_eq!(types(&["--nodes", "3"]), serde_json::json!(["dgx-ext:2x8", "aws:1x4"]));
+    assert_eq!(types(&["--gpu-types", "rtx:8x4"]), serde_json::json!(["rtx:8x4"]));
+    for (gpus, said) in [
+        ("gpus: [{hosts: [h2], count: 8, type: rtx}, {count: 4, type: aws}]", "host \"h3\": type \"aws\" comes again after another one"),
+        ("gpus: [{hosts: [h2], count: 8, type: aws}, {count: 4, type: aws}]", "host \"h2\" has 8 GPUs of type \"aws\" and another one 4"),
+        ("gpus: [{hosts: [h1], count: 8, type: aws}]", "host \"h2\" does not say how many GPUs of which type it has"),
+        ("gpus: [{count: 65, type: aws}]", "has 65 GPUs; an elastic policy looks at 64 at most"),
+        ("gpus: [{count: 8, type: h100}]", "GPU type \"h100\": without --profiles there are aws"),
+    ] {
+        let run = elastic(&["sia", "--fabric", &write(gpus)]);
+        assert!(run.code == Some(2) && run.stderr.contains(said), "{gpus}: {}", run.stderr);
+    }
 }
 
 #[test]

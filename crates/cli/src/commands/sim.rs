@@ -3,6 +3,7 @@
 mod choices;
 pub(crate) mod elastic;
 mod faults;
+mod hosts;
 mod recording;
 mod report;
 mod sweep;
@@ -28,6 +29,7 @@ use self::{
     choices::{ControlArg, Format, PolicyArg, RankerArg, TimingArg, name_of},
     elastic::ElasticArgs,
     faults::{FaultAnswer, FaultArgs, Faults},
+    hosts::Hosts,
     recording::Recording,
     sweep::SweepArgs,
 };
@@ -101,9 +103,9 @@ struct TraceArgs {
     /// Hosts of the cluster; all of those of the fabric, or 8
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=HOSTS_MAX))]
     nodes: Option<u32>,
-    /// GPUs of each host
-    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=GPUS_PER_HOST_MAX))]
-    gpus_per_node: u32,
+    /// GPUs of each host; what the hosts of the fabric say, or 8
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=GPUS_PER_HOST_MAX))]
+    gpus_per_node: Option<u32>,
     /// How long groups take, and which costs the world has
     #[arg(long, value_enum, default_value_t)]
     timing: TimingArg,
@@ -376,7 +378,8 @@ struct World {
 impl World {
     fn read(args: &TraceArgs) -> Result<Self, CliError> {
         let Some(file) = &args.fabric else {
-            let cluster = Cluster { hosts: args.nodes.unwrap_or(HOSTS), gpus_per_host: args.gpus_per_node };
+            let gpus_per_host = hosts::gpus_per_node(args.gpus_per_node, None)?;
+            let cluster = Cluster { hosts: args.nodes.unwrap_or(HOSTS), gpus_per_host };
             return Ok(Self { cluster, fabric: None, faults: args.faults.read(args.timing, cluster, None)? });
         };
         let fabric = read_fabric(file)?;
@@ -385,7 +388,8 @@ impl World {
         if hosts > has || has == 0 {
             return Err(CliError::input(file, format!("{has} hosts; --nodes {hosts}")));
         }
-        let cluster = Cluster { hosts, gpus_per_host: args.gpus_per_node };
+        let counted = Hosts { file, fabric: &fabric, count: hosts };
+        let cluster = Cluster { hosts, gpus_per_host: hosts::gpus_per_node(args.gpus_per_node, Some(counted))? };
         let faults = args.faults.read(args.timing, cluster, Some(&fabric))?;
         Ok(Self { cluster, fabric: Some(fabric), faults })
     }

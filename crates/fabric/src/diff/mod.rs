@@ -46,6 +46,9 @@ pub struct Diff {
     pub capacities: Vec<CapacityMismatch>,
     /// Cables that only one of the two fabrics knows in both directions.
     pub one_way: Vec<OneWay>,
+    /// Hosts whose stated GPUs differ; what only one states is no mismatch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpusMismatch>,
 }
 
 /// One end: `node:port`, or `node` where the document names no port.
@@ -109,6 +112,17 @@ pub struct CapacityMismatch {
     pub observed_mbps: u64,
 }
 
+/// A host with other GPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GpusMismatch {
+    /// Its name.
+    pub host: String,
+    /// Its GPUs in the plan: count and type, as far as both state them.
+    pub intended: String,
+    /// Its GPUs as observed.
+    pub observed: String,
+}
+
 /// A direction that only one side knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OneWay {
@@ -131,7 +145,7 @@ impl Diff {
     #[must_use]
     pub fn count(&self) -> usize {
         let nodes = self.missing_nodes.len() + self.extra_nodes.len() + self.kinds.len();
-        nodes + self.missing.len() + self.extra.len() + self.moved.len() + self.capacities.len() + self.one_way.len()
+        nodes + self.missing.len() + self.extra.len() + self.moved.len() + self.capacities.len() + self.one_way.len() + self.gpus.len()
     }
 }
 
@@ -146,6 +160,7 @@ pub fn diff(intended: &Fabric, observed: &Fabric, by: MatchBy) -> Diff {
 fn compare(intended: &Fabric, observed: &Fabric, by: MatchBy, nameless: &BTreeSet<NodeId>) -> (Diff, Pairs) {
     let mut diff = Diff::default();
     compare_nodes(intended, observed, &mut diff);
+    compare_gpus(intended, observed, &mut diff);
     let (mut ours, mut theirs) = (cables(intended, nameless), cables(observed, &BTreeSet::new()));
     // Pairs come before moved cables: a cable that has a partner stands where it should.
     let pairs = match by {
@@ -183,6 +198,25 @@ fn compare_nodes(intended: &Fabric, observed: &Fabric, diff: &mut Diff) {
             Some(_) => {}
         }
     }
+}
+
+fn compare_gpus(intended: &Fabric, observed: &Fabric, diff: &mut Diff) {
+    for host in intended.hosts() {
+        let name = &intended.node(host).name;
+        let theirs = observed.find(name).and_then(|id| observed.gpus(id));
+        let (Some(ours), Some(theirs)) = (intended.gpus(host), theirs) else { continue };
+        let counts = ours.count.zip(theirs.count).filter(|(ours, theirs)| ours != theirs);
+        let types = ours.gpu_type.as_ref().zip(theirs.gpu_type.as_ref()).filter(|(ours, theirs)| ours != theirs);
+        let words = |count: Option<u32>, gpu_type: Option<&String>| {
+            let count = count.map(|count| count.to_string());
+            [count, gpu_type.cloned()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+        };
+        if counts.is_some() || types.is_some() {
+            let (intended, observed) = (words(counts.map(|c| c.0), types.map(|t| t.0)), words(counts.map(|c| c.1), types.map(|t| t.1)));
+            diff.gpus.push(GpusMismatch { host: name.clone(), intended, observed });
+        }
+    }
+    diff.gpus.sort_by(|a, b| a.host.cmp(&b.host));
 }
 
 fn alike(a: NodeKind, b: NodeKind) -> bool {
@@ -388,8 +422,12 @@ impl Diff {
         });
         let one_way =
             self.one_way.iter().map(|OneWay { from, to, missing_in }| ("one way", format!("{from} -> {to}: not in {missing_in}")));
+        let gpus = self
+            .gpus
+            .iter()
+            .map(|GpusMismatch { host, intended, observed }| ("other GPUs", format!("{host}: intended {intended}, observed {observed}")));
         let cables = self.missing.iter().map(cable("missing cable")).chain(self.extra.iter().map(cable("extra cable"))).chain(moved);
-        nodes.chain(extra).chain(kinds).chain(cables).chain(capacities).chain(one_way).collect()
+        nodes.chain(extra).chain(kinds).chain(cables).chain(capacities).chain(one_way).chain(gpus).collect()
     }
 }
 

@@ -74,13 +74,17 @@ fn merge(
     looked: &BTreeMap<&str, bool>,
 ) -> Result<Fabric, FabricError> {
     let mut builder = FabricBuilder::new(intended.name());
-    for node in intended.nodes() {
+    for (at, node) in intended.nodes().iter().enumerate() {
         let said = observed.find(&node.name).map(|id| class(observed.node(id).kind));
         let kind = match (said, looked.contains_key(node.name.as_str())) {
             (Some(said), true) if said != class(node.kind) => said,
             _ => node.kind,
         };
-        builder.node(&node.name, kind)?;
+        let id = builder.node(&node.name, kind)?;
+        // Nobody sees GPUs on a cable: what was stated stays.
+        if let Some(gpus) = NodeId::from_index(at).and_then(|own| intended.gpus(own)).filter(|_| kind == NodeKind::Host) {
+            builder.gpus(id, gpus.clone());
+        }
     }
     let seen = seen_directions(observed, pairs);
     for link in intended.links() {
@@ -280,11 +284,15 @@ cables:
 
     #[test]
     fn a_system_says_itself_what_it_is() {
-        let plan = read("schema: antiphase.fabric/v1\nhosts: [h1]\nswitches: [{name: h2}, {name: leaf1}]\ncables: []\n").unwrap();
+        let plan = "schema: antiphase.fabric/v1\nhosts: [h1]\ngpus: [{count: 8}]\nswitches: [{name: h2}, {name: leaf1}]\ncables: []\n";
+        let plan = read(plan).unwrap();
         let observed = seen("  - {ends: ['h1:eth0', 'leaf1:p1']}\n");
         let of = |looked| observe(&plan, &observed, &looked).unwrap();
         let (heard, own) = (of(BTreeMap::from([("h1", true)])), of(BTreeMap::from([("h1", true), ("h2", false)])));
         assert_eq!(heard.merged.hosts().count(), 1);
+        // Nobody sees GPUs on a cable: what the plan states of them stays.
+        let gpus: Vec<Option<u32>> = own.merged.hosts().map(|host| own.merged.gpus(host).and_then(|gpus| gpus.count)).collect();
+        assert_eq!(gpus, [Some(8), None]);
         assert_eq!(own.merged.hosts().count(), 2);
         assert!(own.diff.to_string().contains("other kind     h2: intended switch, observed host"));
     }

@@ -114,6 +114,18 @@ fn ports_that_a_plan_does_not_name_are_matched_by_their_peer() {
 }
 
 #[test]
+fn hosts_with_other_gpus_are_named_and_what_one_does_not_state_is_none() {
+    let with = |gpus: &str| format!("{PORTLESS}gpus: [{gpus}]\n");
+    let eight = with("{count: 8, type: a100}");
+    assert_eq!(
+        between(&eight, &with("{hosts: [h1], count: 4, type: a100}, {hosts: [h2], count: 4, type: v100}")),
+        ["other GPUs     h1: intended 8, observed 4", "other GPUs     h2: intended 8 a100, observed 4 v100"]
+    );
+    assert_eq!(between(&eight, &with("{hosts: [h1], count: 8}, {hosts: [h2], type: a100}")), [""; 0]);
+    assert_eq!(between(&eight, PORTLESS), [""; 0]);
+}
+
+#[test]
 fn what_differs_is_named_as_far_as_it_has_a_name() {
     assert_eq!(
         between(PORTLESS, &SEEN.replace("'leaf1:Ethernet8'], capacity: 100G", "'leaf1:Ethernet8'], capacity: 25G")),

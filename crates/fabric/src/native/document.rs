@@ -25,6 +25,9 @@ pub const PARALLEL_MAX: u32 = 1_024;
 /// larger than it looks.
 pub const PARALLEL_TOTAL_MAX: u32 = 1 << 18;
 
+/// Most GPUs of a host: beyond the largest racks that count as one.
+pub const HOST_GPUS_MAX: u32 = 1_024;
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
@@ -36,6 +39,8 @@ pub(super) struct Document {
     pub(super) defaults: Direction,
     #[serde(default)]
     pub(super) hosts: Vec<Lined<String>>,
+    #[serde(default)]
+    pub(super) gpus: Vec<Lined<Gpus>>,
     #[serde(default)]
     pub(super) switches: Vec<Lined<Switch>>,
     #[serde(default)]
@@ -54,8 +59,23 @@ pub(super) struct DocumentOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) defaults: Option<FlowMap<Direction>>,
     pub(super) hosts: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) gpus: Vec<FlowMap<Gpus>>,
     pub(super) switches: Vec<FlowMap<Switch>>,
     pub(super) cables: Vec<FlowMap<Cable>>,
+}
+
+/// GPUs of hosts that are alike; a key of its own, because the hosts of a cluster are mostly all alike.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gpus {
+    /// All others, where it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) hosts: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) count: Option<u32>,
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(super) gpu_type: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -31,6 +31,12 @@
 //! | `reverse` | `{capacity, mbps, provenance}` of the direction from the second end to the first, where it differs |
 //! | `one_way` | `true`: only the direction from the first end to the second is known |
 //!
+//! | key of an entry of `gpus` | meaning |
+//! |---|---|
+//! | `hosts` | names of hosts; an entry without them holds for all hosts that no other names |
+//! | `count` | GPUs of each of them |
+//! | `type` | their type, such as `a100`; elastic policies choose among types |
+//!
 //! `defaults` gives `capacity`, `mbps` and `provenance` to cables that say nothing. The rail of a
 //! NIC is the position of its cable among the cables of its host.
 
@@ -38,7 +44,7 @@ mod document;
 mod read;
 mod write;
 
-pub use document::{DOCUMENT_NODES_MAX, NAME_BYTES_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, SCHEMA};
+pub use document::{DOCUMENT_NODES_MAX, HOST_GPUS_MAX, NAME_BYTES_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, SCHEMA};
 pub use read::read;
 pub use write::{write_json, write_yaml};
 

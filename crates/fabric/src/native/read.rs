@@ -1,15 +1,19 @@
 //! From the document to the fabric. Every refusal names the line and the value.
 
 use alloc::{
+    collections::BTreeSet,
     format,
     string::{String, ToString},
+    vec::Vec,
 };
 
 use units::{NodeId, Rate};
 
-use super::document::{Cable, Direction, Document, End, Lined, NAME_BYTES_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, ProvenanceName};
+use super::document::{
+    Cable, Direction, Document, End, Gpus, HOST_GPUS_MAX, Lined, NAME_BYTES_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, ProvenanceName,
+};
 use crate::{
-    Fabric, FabricBuilder, FabricError, NodeKind, Port, Provenance,
+    Fabric, FabricBuilder, FabricError, HostGpus, Node, NodeKind, Port, Provenance,
     native::DOCUMENT_NODES_MAX,
     yaml::{Malformed, cut},
 };
@@ -37,6 +41,7 @@ pub fn read(text: &str) -> Result<Fabric, FabricError> {
     for switch in &document.switches {
         declare(&mut builder, switch.line, &switch.value.name, NodeKind::Switch { tier: switch.value.tier })?;
     }
+    add_gpus(&mut builder, &document.gpus)?;
     // The sum is checked while the cables are made, so a short document cannot make a large fabric.
     let mut parallel = 0_u32;
     for cable in &document.cables {
@@ -91,6 +96,49 @@ fn declare(builder: &mut FabricBuilder, line: u32, name: &str, kind: NodeKind) -
         return Err(at_line(line, format!("node {name:?} is declared twice")));
     }
     builder.node(name, kind).map(|_| ()).map_err(|e| at_line(line, e))
+}
+
+fn add_gpus(builder: &mut FabricBuilder, entries: &[Lined<Gpus>]) -> Result<(), FabricError> {
+    let mut stated: BTreeSet<NodeId> = BTreeSet::new();
+    let mut others: Option<HostGpus> = None;
+    for Lined { line, value: Gpus { hosts, count, gpu_type } } in entries {
+        if count.is_none() && gpu_type.is_none() {
+            return Err(at_line(*line, "gpus: an entry without count and type"));
+        }
+        if let Some(count) = count.filter(|count| !(1..=HOST_GPUS_MAX).contains(count)) {
+            return Err(at_line(*line, format!("gpus: count {count} is not in 1..={HOST_GPUS_MAX}")));
+        }
+        if let Some(gpu_type) = gpu_type {
+            check_name(*line, "GPU type", gpu_type, false)?;
+        }
+        let gpus = HostGpus { count: *count, gpu_type: gpu_type.clone() };
+        match hosts {
+            None if others.is_some() => return Err(at_line(*line, "gpus: a second entry without hosts")),
+            None => others = Some(gpus),
+            Some(hosts) if hosts.is_empty() => {
+                return Err(at_line(*line, "gpus: an entry of no hosts; without the key it is of all others"));
+            }
+            Some(hosts) => {
+                for name in hosts {
+                    let unknown = || at_line(*line, format!("gpus: {}", FabricError::UnknownNode { name: cut(name) }));
+                    let host = builder.find(name).ok_or_else(unknown)?;
+                    if builder.nodes()[host.index()].kind != NodeKind::Host {
+                        return Err(at_line(*line, format!("gpus: {name:?} is a switch")));
+                    }
+                    if !stated.insert(host) {
+                        return Err(at_line(*line, format!("gpus: host {name:?} stands twice")));
+                    }
+                    builder.gpus(host, gpus.clone());
+                }
+            }
+        }
+    }
+    if let Some(others) = others {
+        let is_other = |(at, node): (usize, &Node)| NodeId::from_index(at).filter(|id| node.kind == NodeKind::Host && !stated.contains(id));
+        let rest: Vec<NodeId> = builder.nodes().iter().enumerate().filter_map(is_other).collect();
+        rest.into_iter().for_each(|host| builder.gpus(host, others.clone()));
+    }
+    Ok(())
 }
 
 fn add_cable(builder: &mut FabricBuilder, defaults: &Direction, cable: &Lined<Cable>) -> Result<(), FabricError> {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use units::Rate;
 
 use super::*;
-use crate::{Fabric, FabricBuilder, NodeKind, Port, Provenance};
+use crate::{Fabric, FabricBuilder, HostGpus, NodeKind, Port, Provenance};
 
 fn problem(text: &str) -> String {
     let error = read(text).unwrap_err().to_string();
@@ -34,6 +34,51 @@ fn refusals_name_line_and_value() {
         let error = problem(text);
         assert!(parts.iter().all(|p| error.contains(p)), "{text:?} -> {error}");
     }
+}
+
+#[test]
+fn refusals_of_gpus_name_line_and_value() {
+    for (entries, parts) in [
+        ("  - {count: 0}", &["line 5", "count 0 is not in 1..=1024"][..]),
+        ("  - {count: 1025}", &["line 5", "count 1025"]),
+        ("  - {count: -1}", &["line 5", "-1"]),
+        ("  - {hosts: [h1]}", &["line 5", "without count and type"]),
+        ("  - {hosts: [], count: 8}", &["line 5", "no hosts"]),
+        ("  - {hosts: [h3], count: 8}", &["line 5", "unknown node \"h3\""]),
+        ("  - {hosts: [leaf1], count: 8}", &["line 5", "\"leaf1\" is a switch"]),
+        ("  - {hosts: [h1], count: 8}\n  - {hosts: [h2, h1], count: 4}", &["line 6", "\"h1\" stands twice"]),
+        ("  - {count: 8}\n  - {type: a100}", &["line 6", "second entry without hosts"]),
+        ("  - {type: ''}", &["line 5", "GPU type name is empty"]),
+        ("  - {type: \"a\\u0007\"}", &["line 5", "control"]),
+        ("  - {count: 8, kind: a100}", &["line 5", "kind"]),
+    ] {
+        let error =
+            problem(&format!("schema: antiphase.fabric/v1\nhosts: [h1, h2]\nswitches: [{{name: leaf1, tier: 1}}]\ngpus:\n{entries}"));
+        assert!(parts.iter().all(|p| error.contains(p)), "{entries:?} -> {error}");
+    }
+}
+
+#[test]
+fn gpus_of_hosts_are_read_and_written_again() {
+    let read_again = |gpus: &str| {
+        let fabric = read(&format!("schema: antiphase.fabric/v1\nhosts: [h1, h2, h3]\n{gpus}")).unwrap();
+        let stated = |fabric: &Fabric| fabric.hosts().map(|host| fabric.gpus(host).cloned()).collect::<Vec<_>>();
+        for written in [write_yaml(&fabric), write_json(&fabric)] {
+            assert_eq!(stated(&read(&written).unwrap()), stated(&fabric), "{written}");
+        }
+        (stated(&fabric), write_yaml(&fabric))
+    };
+    let of = |count, gpu_type: Option<&str>| Some(HostGpus { count, gpu_type: gpu_type.map(Into::into) });
+    let (equal, written) = read_again("gpus: [{count: 8, type: a100}]");
+    assert_eq!(equal, [of(Some(8), Some("a100")), of(Some(8), Some("a100")), of(Some(8), Some("a100"))]);
+    assert!(written.lines().any(|line| line.trim() == "- {count: 8, type: a100}"), "{written}");
+    let (mixed, _) = read_again("gpus: [{hosts: [h2], count: 4, type: v100}, {type: a100}]");
+    assert_eq!(mixed, [of(None, Some("a100")), of(Some(4), Some("v100")), of(None, Some("a100"))]);
+    // Of a host that nobody names nothing is known.
+    let (some, _) = read_again("gpus: [{hosts: [h3, h1], count: 2}]");
+    assert_eq!(some, [of(Some(2), None), None, of(Some(2), None)]);
+    let (none, written) = read_again("");
+    assert!(none.iter().all(Option::is_none) && !written.contains("gpus"), "{written}");
 }
 
 #[test]

@@ -12,10 +12,10 @@ use serde_saphyr::FlowMap;
 use units::LinkId;
 
 use super::{
-    document::{Cable, Capacity, Direction, DocumentOut, End, EndKeys, SCHEMA, Switch},
+    document::{Cable, Capacity, Direction, DocumentOut, End, EndKeys, Gpus, SCHEMA, Switch},
     read::split_end,
 };
-use crate::{Fabric, Link, NodeKind, Port};
+use crate::{Fabric, HostGpus, Link, NodeKind, Port};
 
 /// The document in YAML, one line per node and per cable.
 ///
@@ -47,9 +47,36 @@ fn document(fabric: &Fabric) -> DocumentOut {
         name: fabric.name().into(),
         defaults: defaults.map(FlowMap),
         hosts: fabric.hosts().map(|h| fabric.node(h).name.clone()).collect(),
+        gpus: gpus(fabric).into_iter().map(FlowMap).collect(),
         switches: fabric.nodes().iter().filter_map(switch).collect(),
         cables,
     }
+}
+
+/// GPUs of hosts that are alike in one entry, those of the first hosts first. Where every host says something, the largest entry is that of
+/// all others, so a cluster of equal hosts has one short line.
+fn gpus(fabric: &Fabric) -> Vec<Gpus> {
+    let mut classes: Vec<(&HostGpus, Vec<String>)> = Vec::new();
+    let mut place: BTreeMap<&HostGpus, usize> = BTreeMap::new();
+    let mut all = true;
+    for host in fabric.hosts() {
+        let Some(gpus) = fabric.gpus(host) else {
+            all = false;
+            continue;
+        };
+        let at = *place.entry(gpus).or_insert_with(|| {
+            classes.push((gpus, Vec::new()));
+            classes.len() - 1
+        });
+        classes[at].1.push(fabric.node(host).name.clone());
+    }
+    let most = classes.iter().map(|class| class.1.len()).max().unwrap_or(0);
+    let others = classes.iter().position(|class| class.1.len() == most).filter(|_| all);
+    let entry = |(at, (gpus, hosts)): (usize, (&HostGpus, Vec<String>))| {
+        let hosts = Some(hosts).filter(|_| others != Some(at));
+        Gpus { hosts, count: gpus.count, gpu_type: gpus.gpu_type.clone() }
+    };
+    classes.into_iter().enumerate().map(entry).collect()
 }
 
 /// The first direction of each cable. A host's cables keep the order of its outgoing links,

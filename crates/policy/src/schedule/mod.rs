@@ -9,6 +9,7 @@
 mod antman;
 mod auction;
 mod check;
+mod fifo;
 mod gandiva;
 mod hosts;
 mod job;
@@ -22,7 +23,9 @@ mod tiresias;
 
 use alloc::{boxed::Box, vec::Vec};
 
-use self::{antman::AntMan, auction::Auction, gandiva::Gandiva, muri::Muri, shortest::Shortest, themis::Themis, tiresias::Tiresias};
+use self::{
+    antman::AntMan, auction::Auction, fifo::Fifo, gandiva::Gandiva, muri::Muri, shortest::Shortest, themis::Themis, tiresias::Tiresias,
+};
 pub use self::{
     auction::{Fairness, LEASE_S},
     check::InfeasibleError,
@@ -38,6 +41,8 @@ use crate::muri::{Profile, Timing};
 /// The rule by which jobs are put in order and share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
+    /// First come, first served: nobody is overtaken, and nobody is stopped.
+    Fifo,
     /// Shortest remaining time first.
     Srtf,
     /// Shortest remaining service first: time times GPUs.
@@ -77,6 +82,7 @@ pub struct Scheduler {
 
 #[derive(Clone, Debug)]
 enum Room {
+    Fifo(Fifo),
     Shortest(Shortest),
     Tiresias(Tiresias),
     AntMan(AntMan),
@@ -91,6 +97,7 @@ impl Scheduler {
     #[must_use]
     pub fn new(rule: Rule, cluster: Cluster, settings: Settings) -> Self {
         let room = match rule {
+            Rule::Fifo => Room::Fifo(Fifo::default()),
             Rule::Srtf => Room::Shortest(Shortest::new(cluster, false)),
             Rule::Srsf => Room::Shortest(Shortest::new(cluster, true)),
             Rule::Tiresias => Room::Tiresias(Tiresias::new()),
@@ -106,6 +113,7 @@ impl Scheduler {
     /// A job came. It must fit in the cluster ([`Cluster::holds`]), or it waits for ever.
     pub fn arrive(&mut self, job: JobIndex) {
         match &mut self.room {
+            Room::Fifo(room) => room.arrive(job),
             Room::Shortest(room) => room.arrive(job),
             Room::Tiresias(room) => room.arrive(job),
             Room::AntMan(room) => room.arrive(job),
@@ -123,7 +131,7 @@ impl Scheduler {
         match &mut self.room {
             Room::Tiresias(room) => room.resume(job, jobs),
             Room::Auction(room) => room.resume(now_s, job, jobs, places, until_s),
-            Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => {}
+            Room::Fifo(_) | Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => {}
         }
     }
 
@@ -139,6 +147,7 @@ impl Scheduler {
     /// A job ended, or was withdrawn.
     pub fn leave(&mut self, job: JobIndex, jobs: &[Job]) {
         match &mut self.room {
+            Room::Fifo(room) => room.leave(job),
             Room::Shortest(room) => room.leave(job),
             Room::Tiresias(room) => room.leave(job),
             Room::AntMan(room) => room.leave(job, jobs),
@@ -165,7 +174,7 @@ impl Scheduler {
             Room::Shortest(room) => room.fall(job),
             Room::Auction(room) => room.fall(now_s, job),
             // They keep what a job has had in the job itself.
-            Room::Tiresias(_) | Room::Themis(_) => {}
+            Room::Fifo(_) | Room::Tiresias(_) | Room::Themis(_) => {}
             Room::AntMan(room) => {
                 room.leave(job, jobs);
                 room.arrive(job);
@@ -188,6 +197,7 @@ impl Scheduler {
         let (profiles, explain) = (&settings.profiles, settings.explain);
         let restart_s = |job: &Job| profiles[usize::from(job.profile)].restart_s;
         match room {
+            Room::Fifo(room) => room.decide(jobs, capacity, restart_s, explain, out),
             Room::Shortest(room) => room.decide(jobs, capacity, restart_s, explain, out),
             Room::Tiresias(room) => room.decide(jobs, capacity, restart_s, explain, out),
             Room::AntMan(room) => room.decide(jobs, capacity, profiles, explain, out),
@@ -214,7 +224,7 @@ impl Scheduler {
         match &self.room {
             Room::Tiresias(room) => room.next_change_s(now_s, jobs),
             Room::Auction(room) => room.next_change_s(now_s),
-            Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => f64::INFINITY,
+            Room::Fifo(_) | Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => f64::INFINITY,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod antman;
 mod auction;
+mod fifo;
 mod world;
 
 use antiphase_policy::{
@@ -266,6 +267,27 @@ fn only_muri_in_paper_timing_offers_other_groups() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
+    /// In paper timing nobody gains by company but GPUs: an iteration beside others takes at least what it takes alone.
+    #[test]
+    fn in_paper_timing_nobody_is_faster_beside_others(
+        rows in prop::collection::vec((0_usize..4, 0_u16..3, 1.0_f64..1e4, any::<bool>()), 2..40),
+        which in 0_usize..4,
+    ) {
+        let muri = |durations_known| Rule::Muri(MuriOptions { durations_known, ..MuriOptions::default() });
+        let rule = [muri(true), muri(false), Rule::Gandiva(GandivaOptions::default()), Rule::AntMan][which];
+        let paper = |job: Job| Job { alone_s: profiles()[usize::from(job.profile)].iteration_s, ..job };
+        let mut jobs: Vec<Job> = rows.iter().map(|(size, profile, left, opportunistic)| {
+            Job { opportunistic: *opportunistic, ..paper(job([1, 2, 4, 8][*size], *profile, *left)) }
+        }).collect();
+        let mut scheduler = scheduler_timed(rule, TWO_HOSTS, Timing::Paper);
+        for at in 0..jobs.len() {
+            scheduler.arrive(at as JobIndex);
+            let decision = decide(&mut scheduler, 100.0 * at as f64, &mut jobs);
+            let faster = decision.runs.iter().find(|run| run.iteration_s < jobs[run.job as usize].alone_s);
+            prop_assert!(faster.is_none(), "{:?}: {:?}", rule, faster);
+        }
+    }
+
     /// What Muri offers fits, and asking for it changes nothing.
     #[test]
     fn other_groups_can_be_carried_out_and_asking_changes_nothing(sizes in prop::collection::vec((0_usize..4, 0_u16..3, 1.0_f64..1e4), 1..40)) {
@@ -291,9 +313,9 @@ proptest! {
     fn every_decision_can_be_carried_out(
         sizes in prop::collection::vec((0_usize..5, 0_u16..3, 1.0_f64..1e4, any::<bool>()), 1..40),
         leaves in prop::collection::vec(0_usize..40, 0..10),
-        which in 0_usize..7,
+        which in 0_usize..8,
     ) {
-        let rules = [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva(GandivaOptions::default()), Rule::Muri(MuriOptions::default())];
+        let rules = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva(GandivaOptions::default()), Rule::Muri(MuriOptions::default())];
         let rule = rules[which];
         let play = || {
             let mut jobs: Vec<Job> = sizes.iter().map(|(size, profile, left, opportunistic)| {

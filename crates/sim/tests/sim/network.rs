@@ -208,6 +208,7 @@ fn every_policy_runs_on_a_fabric_and_equal_seeds_give_equal_bytes() {
     let five = fabric(5);
     let muri = |durations_known| Rule::Muri(MuriOptions { durations_known, ..MuriOptions::default() });
     for rule in [
+        Rule::Fifo,
         Rule::Srtf,
         Rule::Srsf,
         Rule::Tiresias,
@@ -339,7 +340,7 @@ fn what_is_told_of_a_run_is_what_came_of_it() {
     let router = Router::new(&three, Ecmp::Spread, &[]).unwrap();
     let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Turns, moves: false, seed: 1 };
     let (cluster, trace) = (Cluster { hosts: 12, gpus_per_host: 1 }, trace(&CROWD));
-    for rule in [Rule::Srtf, Rule::Tiresias, Rule::Themis] {
+    for rule in [Rule::Fifo, Rule::Srtf, Rule::Tiresias, Rule::Themis] {
         let setup = Setup { cluster, rule, timing: Timing::Paper, network: Some(network), faults: None };
         // By job: when it came, where it stands, and since when it has ended.
         let mut came: BTreeMap<u32, f64> = BTreeMap::new();

@@ -311,9 +311,10 @@ fn worlds() -> impl Strategy<Value = (Trace, Vec<TraceFault>, u64)> {
 
 const CLUSTER: Cluster = Cluster { hosts: 4, gpus_per_host: 2 };
 
-fn rules() -> [Rule; 8] {
+fn rules() -> [Rule; 9] {
     let muri = |durations_known| Rule::Muri(MuriOptions { durations_known, ..MuriOptions::default() });
-    [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis, Rule::AntMan, Rule::Gandiva(GandivaOptions::default()), muri(true), muri(false)]
+    let gandiva = Rule::Gandiva(GandivaOptions::default());
+    [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis, Rule::AntMan, gandiva, muri(true), muri(false), Rule::Fifo]
 }
 
 proptest! {

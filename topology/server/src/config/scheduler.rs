@@ -39,6 +39,8 @@ pub struct SchedulerConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PolicyName {
+    /// First come, first served.
+    Fifo,
     /// Shortest remaining time first.
     Srtf,
     /// Shortest remaining service first.
@@ -54,6 +56,7 @@ impl PolicyName {
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
+            Self::Fifo => "fifo",
             Self::Srtf => "srtf",
             Self::Srsf => "srsf",
             Self::Tiresias => "tiresias",
@@ -63,6 +66,7 @@ impl PolicyName {
 
     const fn rule(self) -> Rule {
         match self {
+            Self::Fifo => Rule::Fifo,
             Self::Srtf => Rule::Srtf,
             Self::Srsf => Rule::Srsf,
             Self::Tiresias => Rule::Tiresias,

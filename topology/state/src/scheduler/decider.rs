@@ -274,6 +274,7 @@ impl Decider {
     fn says(&self, now: FabricTime, reason: Option<&Reason>) -> String {
         let now_s = seconds(self.origin, now);
         match (reason, self.rule) {
+            (Some(Reason::Rank { before, value }), Rule::Fifo) => format!("{before} jobs before it; it came {:.0} s ago", now_s - value),
             (Some(Reason::Rank { before, value }), Rule::Srtf) => format!("{before} jobs before it; {value:.0} s are left of it"),
             (Some(Reason::Rank { before, value }), Rule::Tiresias) => format!("{before} jobs before it; it had {value:.0} GPU seconds"),
             (Some(Reason::Rank { before, value }), _) => format!("{before} jobs before it; {value:.0} GPU seconds are left of it"),

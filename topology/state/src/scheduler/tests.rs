@@ -1,5 +1,6 @@
 //! The scheduler beside a shadow that keeps count of every GPU, in random schedules with faults.
 
+mod fifo;
 mod trouble;
 
 use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
@@ -508,8 +509,8 @@ proptest! {
     /// In any schedule with faults: no GPU is held twice, every start was decided and told, every request is answered once, what was
     /// acknowledged stays over restarts; and in the end, when nothing fails any more, everybody has run.
     #[test]
-    fn no_gpu_is_held_twice_and_nothing_is_lost(ops in prop::collection::vec(op(), 1..120), rule in 0_usize..4) {
-        let rule = [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis][rule];
+    fn no_gpu_is_held_twice_and_nothing_is_lost(ops in prop::collection::vec(op(), 1..120), rule in 0_usize..5) {
+        let rule = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis][rule];
         let mut world = World::new(rule, hosts(HOSTS));
         let mut names: BTreeMap<Arc<str>, SubmissionSpec> = BTreeMap::new();
         for op in ops {

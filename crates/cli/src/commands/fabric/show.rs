@@ -48,6 +48,15 @@ fn text(s: &Summary) -> String {
     });
     text += "\n";
     text += &Table::new(&["NODES", ">COUNT", ""]).with_rows(tiers.chain(hosts)).render();
+    if !s.hosts_by_gpus.is_empty() {
+        let number = |count: Option<u32>| count.map_or_else(|| "-".into(), |count| count.to_string());
+        let rows = s.hosts_by_gpus.iter().map(|class| {
+            let gpu_type = class.gpu_type.clone().unwrap_or_else(|| "-".into());
+            [gpu_type, number(class.gpus), class.hosts.to_string(), class.nics.to_string(), class.rate.clone()]
+        });
+        text += "\n";
+        text += &Table::new(&["GPU TYPE", ">GPUS EACH", ">HOSTS", ">NICS EACH", ">NIC RATE"]).with_rows(rows).render();
+    }
     text += "\n";
     let classes = s.classes.iter().map(|c| {
         let ends = format!("{} -> {}", tier(c.from_tier), tier(c.to_tier));
@@ -89,6 +98,28 @@ tier 2 -> tier 3     12       50G  asserted
 tier 3 -> tier 2     12       50G  asserted
 ";
         assert_eq!(text(&summarise(&fabric::generate::cassini24().unwrap())), expect);
+    }
+
+    #[test]
+    fn gpus_by_type_are_shown_with_their_nics() {
+        let document = "schema: antiphase.fabric/v1
+hosts: [a1, a2, b1, c1]
+gpus: [{hosts: [b1], count: 4, type: v100}, {hosts: [c1], count: 2}, {count: 8, type: a100}]
+switches: [{name: s}]
+cables:
+  - {ends: [a1, s], capacity: 400G, parallel: 2}
+  - {ends: [a2, s], capacity: 400G, parallel: 2}
+  - {ends: [b1, s], capacity: 100G}
+  - {ends: [c1, s]}
+";
+        let expect = "
+GPU TYPE  GPUS EACH  HOSTS  NICS EACH  NIC RATE
+-                 2      1          1   unknown
+a100              8      2          2      400G
+v100              4      1          1      100G
+";
+        let text = text(&summarise(&fabric::native::read(document).unwrap()));
+        assert!(text.contains(expect), "{text}");
     }
 
     #[test]

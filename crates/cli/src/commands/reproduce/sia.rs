@@ -18,7 +18,7 @@ use crate::commands::seeds::SEEDS_MAX;
 use crate::{
     commands::cpu_s,
     input::{CliError, check_texts, read_document},
-    output::{json, print},
+    output::{Output, json, print, yaml},
 };
 
 /// How far an objective may be from that of the file.
@@ -46,8 +46,8 @@ EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SiaArgs {
-    /// One integer program, JSON; - for standard input
-    #[arg(long, value_name = "FILE", required_unless_present_any = ["traces", "network"], conflicts_with_all = ["traces", "network", "quick", "report", "output"])]
+    /// One integer program, JSON; - for standard input. The answer is JSON, or YAML where that is asked for
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["traces", "network"], conflicts_with_all = ["traces", "network", "quick", "report"])]
     ilp: Option<PathBuf>,
     /// Folder with the data of Sia's authors (workloads/scale/rate_10/workload-1.csv, and profiles): policies beside what others had
     #[arg(long, value_name = "FOLDER")]
@@ -66,6 +66,7 @@ pub(crate) struct SiaArgs {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
 struct Document {
     gpu_types: Vec<String>,
     capacity: Vec<u32>,
@@ -80,12 +81,14 @@ struct Document {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
 struct Configuration {
     gpu_type: String,
     gpus: u32,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(expecting = "an object")]
 struct Optimum {
     objective: f64,
 }
@@ -127,7 +130,8 @@ pub(super) fn run(args: &SiaArgs) -> Result<ExitCode, CliError> {
     let begun_s = cpu_s();
     let solution = solve(&problem, SUMS_MAX).map_err(|e| CliError::input(file, e))?;
     let answer = document.answer(&problem, &solution, cpu_s() - begun_s);
-    print(&json(&answer)?)?;
+    // There is no table of it: whoever asks for nothing has always had JSON.
+    print(&if args.report.output == Output::Yaml { yaml(&answer)? } else { json(&answer)? })?;
     let differs = answer.expected.is_some_and(|expected| (expected - answer.objective).abs() > TOLERANCE);
     Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -166,6 +170,10 @@ impl Document {
                 .copied()
                 .ok_or_else(|| format!("configs[{at}].gpu_type: {:?} is no GPU type", config.gpu_type))
         };
+        // A configuration of no GPUs would give every job its cost for nothing.
+        if let Some(at) = self.configs.iter().position(|config| config.gpus == 0) {
+            return Err(format!("configs[{at}].gpus: 0; a configuration has at least 1"));
+        }
         let kinds: Vec<u8> = self.configs.iter().enumerate().map(|(at, config)| kind(at, config)).collect::<Result<_, _>>()?;
         let sign = self.sign();
         let mut items = Vec::with_capacity(self.cost.len());
@@ -183,6 +191,9 @@ impl Document {
             let item: &mut Item = items.get_mut(job).ok_or_else(|| format!("forced[{at}]: job {job} of {jobs}"))?;
             if config as usize >= self.configs.len() {
                 return Err(format!("forced[{at}]: configuration {config} of {}", self.configs.len()));
+            }
+            if item.nothing.is_none() {
+                return Err(format!("forced[{at}]: job {job} is pinned twice"));
             }
             // The others stay in the list, so that numbers stay, and have no room.
             let others = item.choices.iter_mut().zip(0..).filter(|(_, at)| *at != config);

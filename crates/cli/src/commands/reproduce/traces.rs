@@ -112,7 +112,7 @@ fn compare(published: &Published, trace: &Trace) -> Result<Vec<Row>, trace::Trac
 /// Where the columns differ from what was published, each in a sentence.
 const DIFFERENCES: [&str; 4] = [
     "Artifact is the world of the simulator that the authors published, with its slips; it agrees with our runs of that simulator to nine digits, but for Themis, whose fractions are not unique.",
-    "Paper has the equations as printed, and a restart is paid only when something changes. Load counts as CPU, because the published profiles do not split it, so groups gain less where many jobs load.",
+    "Paper has the equations as printed, with nobody in a group faster than alone, and a restart is paid only when something changes. Load counts as CPU, because the published profiles do not split it, so groups gain less where many jobs load.",
     "The testbed's published figures were measured on 64 GPUs, not simulated. Those of the traces were made before groups were split again that lose, so that is off there.",
     "In paper mode Themis is the auction of its own paper, where the authors compare with a linear program.",
 ];

@@ -59,6 +59,8 @@ pub(super) enum Format {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum PolicyArg {
+    /// First come, first served; who does not fit keeps all behind it waiting
+    Fifo,
     /// Shortest remaining time first
     Srtf,
     /// Shortest remaining service (time times GPUs) first
@@ -88,6 +90,7 @@ impl PolicyArg {
     /// The rule; `options` are those of Muri. An elastic policy has another world.
     pub(super) fn rule(self, options: MuriOptions) -> Result<Rule, CliError> {
         Ok(match self {
+            Self::Fifo => Rule::Fifo,
             Self::Srtf => Rule::Srtf,
             Self::Srsf => Rule::Srsf,
             Self::Tiresias => Rule::Tiresias,
@@ -109,7 +112,7 @@ impl PolicyArg {
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(super) enum TimingArg {
-    /// Equations as printed; a restart is paid when something changes
+    /// Equations as printed, nobody in a group faster than alone; a restart is paid when something changes
     #[default]
     Paper,
     /// As the simulator of Muri's authors computes it

@@ -14,14 +14,21 @@ use ::sim::trace::{
     read_elastic, read_learning, read_measured,
 };
 use clap::{Args, ValueEnum};
-use fabric::route::{Ecmp, Router};
+use fabric::{
+    Fabric,
+    route::{Ecmp, Router},
+};
 use policy::{
     elastic::{ElasticRule, PolluxOptions, Search, SiaOptions, Sight},
     knapsack::UNITS_MAX,
 };
 use serde::Serialize;
 
-use super::{ControlArg, Format, PolicyArg, RunArgs, TimingArg, name_of};
+use super::{
+    ControlArg, Format, PolicyArg, RunArgs, TimingArg,
+    hosts::{self, GPUS_PER_NODE_MAX, Hosts, NODES_MAX, TYPES_MAX},
+    name_of,
+};
 use crate::{
     cluster::read_fabric,
     commands::cpu_s,
@@ -30,11 +37,6 @@ use crate::{
     table::Table,
 };
 
-/// Most nodes of a type, and most GPUs of a node: a policy looks at every number of nodes that a job can have.
-const NODES_MAX: u32 = 2_048;
-const GPUS_PER_NODE_MAX: u32 = 64;
-/// Most types: what the integer program can tell apart.
-const TYPES_MAX: usize = 8;
 /// The cluster of Sia's paper (section 4): 64 GPUs.
 const PAPER: [(&str, u32, u32); 3] = [("aws", 6, 4), ("dgx-ext", 2, 8), ("rtx", 3, 8)];
 /// The type of a cluster that is only told by its size.
@@ -43,7 +45,7 @@ const ONLY: &str = "aws";
 #[derive(Debug, Args)]
 pub(super) struct ElasticArgs {
     /// Elastic policies: nodes and GPUs of each node, by type: aws (T4), azure (V100), dgx-ext (A100), quad (RTX 6000), rtx (2080 Ti)
-    /// [default: aws:6x4,dgx-ext:2x8,rtx:3x8; with --nodes that many of aws]
+    /// [default: what the hosts of the fabric say; aws:6x4,dgx-ext:2x8,rtx:3x8; with --nodes that many of aws]
     #[arg(long, value_name = "TYPE:NODESxGPUS", value_delimiter = ',', conflicts_with = "nodes")]
     gpu_types: Vec<TypeArg>,
     /// Elastic policies: folder with measurements (APPLICATION/placements-TYPE.csv, scalability-TYPE.csv, validation-BATCH.csv); without it,
@@ -189,13 +191,13 @@ pub(super) fn takes(args: &RunArgs) -> Result<bool, CliError> {
 pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
     let file = &args.trace.trace;
     let trace = read_elastic(&read_document(file)?).map_err(|e| CliError::input(file, e))?;
-    let types = types(args)?;
+    let fabric = args.trace.fabric.as_ref().map(|file| read_fabric(file)).transpose()?;
+    let types = types(args, fabric.as_ref())?;
     let profiles = args.elastic.profiles.as_deref();
     let applications = applications(&types, profiles)?;
     let rule = rule(args);
     let round_s = args.elastic.round.map_or(rule.round_s(), f64::from);
     let habits = if matches!(args.trace.timing, TimingArg::Artifact) { Habits::ARTIFACT } else { Habits::PAPER };
-    let fabric = args.trace.fabric.as_ref().map(|file| read_fabric(file)).transpose()?;
     let router = fabric.as_ref().map(|fabric| Router::new(fabric, args.trace.ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
     let router = router.map_err(|e| CliError::Failure(e.to_string()))?;
     let (control, sight) = (args.network.control.unwrap_or_default(), args.elastic.sight.unwrap_or_default());
@@ -243,15 +245,15 @@ fn per_job(trace: &[ElasticSubmission], outcome: &ElasticOutcome) -> Vec<JobAnsw
         .collect()
 }
 
-fn types(args: &RunArgs) -> Result<Vec<GpuType>, CliError> {
-    let types = types_given(args)?;
+fn types(args: &RunArgs, fabric: Option<&Fabric>) -> Result<Vec<GpuType>, CliError> {
+    let types = types_given(args, fabric)?;
     match types.iter().find(|of| of.nodes * of.gpus_per_node > UNITS_MAX) {
         Some(of) => Err(CliError::Usage(format!("{}: {} nodes of {} GPUs; at most {UNITS_MAX} GPUs", of.name, of.nodes, of.gpus_per_node))),
         None => Ok(types),
     }
 }
 
-fn types_given(args: &RunArgs) -> Result<Vec<GpuType>, CliError> {
+fn types_given(args: &RunArgs, fabric: Option<&Fabric>) -> Result<Vec<GpuType>, CliError> {
     let given: Vec<GpuType> = args.elastic.gpu_types.iter().map(|of| of.0.clone()).collect();
     if given.len() > TYPES_MAX {
         return Err(CliError::Usage(format!("--gpu-types: {} types; at most {TYPES_MAX}", given.len())));
@@ -260,9 +262,19 @@ fn types_given(args: &RunArgs) -> Result<Vec<GpuType>, CliError> {
         return Err(CliError::Usage(format!("--gpu-types: {:?} twice", twice.1.name)));
     }
     let of = |(name, nodes, gpus_per_node): (&str, u32, u32)| GpuType { name: name.to_owned(), nodes, gpus_per_node };
+    let count = args.trace.nodes.unwrap_or(u32::MAX);
+    let hosts = args.trace.fabric.as_deref().zip(fabric).map(|(file, fabric)| Hosts { file, fabric, count });
+    // Who asks for another size than the hosts say has one type, which is not theirs.
+    if let Some(hosts) = hosts.filter(|_| given.is_empty() && args.trace.gpus_per_node.is_none()) {
+        let said = hosts::types(hosts)?;
+        if !said.is_empty() {
+            return Ok(said);
+        }
+    }
+    let hosts = hosts.filter(|_| args.trace.nodes.is_some());
     Ok(match (given.is_empty(), args.trace.nodes) {
         (false, _) => given,
-        (true, Some(nodes)) if nodes <= NODES_MAX => vec![of((ONLY, nodes, args.trace.gpus_per_node))],
+        (true, Some(nodes)) if nodes <= NODES_MAX => vec![of((ONLY, nodes, hosts::gpus_per_node(args.trace.gpus_per_node, hosts)?))],
         (true, Some(nodes)) => return Err(CliError::Usage(format!("--nodes {nodes}: an elastic policy looks at {NODES_MAX} at most"))),
         (true, None) => paper_cluster(),
     })
@@ -291,7 +303,8 @@ pub(crate) fn paper_cluster() -> Vec<GpuType> {
 pub(crate) fn applications(types: &[GpuType], folder: Option<&Path>) -> Result<Applications, CliError> {
     let Some(folder) = folder else {
         let names: Vec<&str> = types.iter().map(|of| of.name.as_str()).collect();
-        let problem = || CliError::Usage(format!("--gpu-types: without --profiles there are {}", TYPES.join(", ")));
+        let unknown = names.iter().find(|name| !TYPES.contains(*name)).copied().unwrap_or_default();
+        let problem = || CliError::Usage(format!("GPU type {unknown:?}: without --profiles there are {}", TYPES.join(", ")));
         return builtin(&names).ok_or_else(problem);
     };
     let mut all = Vec::new();

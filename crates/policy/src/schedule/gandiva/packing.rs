@@ -25,8 +25,7 @@ impl Packing {
     pub(super) fn pair_s(&self, job: &Job, other: &Job) -> f64 {
         // The order of the two decides nothing but the last bits of the sums, which are to be the same both ways.
         let pair = [job.profile.min(other.profile), job.profile.max(other.profile)];
-        let stages = pair.map(|profile| self.profiles[usize::from(profile)].stages);
-        self.timing.interleave(&stages, Order::Best).period_s * self.timing.sharing(2)
+        self.timing.shared_s(&pair.map(|profile| self.profiles[usize::from(profile)]), Order::Best, self.timing.sharing(2))
     }
 
     /// Whether a pair does more than its members in turns.

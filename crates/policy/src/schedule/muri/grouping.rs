@@ -122,12 +122,12 @@ impl Grouping {
     /// One iteration of two members or more.
     fn shared_s(&mut self, key: Key, order: Order) -> f64 {
         if !self.iterations.contains_key(&key) {
-            let stages = self.stages(key);
+            let profiles: Vec<Profile> = members(key).map(|profile| self.profiles[profile]).collect();
             let sharing = match self.sharing_of_four {
-                Some(of_four) if stages.len() == GROUP_MAX => of_four,
-                _ => self.timing.sharing(stages.len()),
+                Some(of_four) if profiles.len() == GROUP_MAX => of_four,
+                _ => self.timing.sharing(profiles.len()),
             };
-            let of = |order| self.timing.interleave(&stages, order).period_s * sharing;
+            let of = |order| self.timing.shared_s(&profiles, order, sharing);
             let times = [of(Order::Best), of(Order::Worst)];
             forget(&mut self.iterations);
             self.iterations.insert(key, times);

@@ -25,8 +25,6 @@ const BELOW: &str = "deepshare";
 const JOBS_MAX: usize = 10_240;
 /// Most samples of a job: a thousand times as many as the largest of the authors has, and the time of a job is still told to the second.
 const SAMPLES_MAX: f64 = 1e13;
-/// What a spreadsheet puts before a text.
-const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// All that was read.
 #[derive(Debug)]
@@ -68,7 +66,7 @@ struct Named {
 
 fn rows(file: &Path) -> Result<Named, CliError> {
     let text = read_document(file)?;
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.trim_start_matches(BYTE_ORDER_MARK).as_bytes());
+    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let bad = |e: csv::Error| CliError::input(file, e);
     let columns = reader.headers().map_err(bad)?.iter().skip(1).map(str::to_owned).collect();
     let mut rows = Vec::new();
