@@ -9,15 +9,15 @@
 use std::collections::BTreeMap;
 
 use realfft::RealFftPlanner;
-use units::{Nanos, NodeTime, Rate};
+use units::{Nanos, NodeTime};
 
 use crate::{
     autocorrelation::autocorrelation,
-    levels::{Level, busy_levels},
     multiple::parts,
     period::{Aperiodic, CONFIDENCE_MIN, PERIODS_MIN},
-    phases::{BusyPhase, busy},
+    phases::{BusyPhase, accounted, first_phase, phases_of},
     series::Series,
+    warp::{Unlike, unlike},
 };
 
 /// How far an iteration may be from the mean, as a share: beyond it a job is not periodic.
@@ -28,10 +28,14 @@ const STRETCH_COST: f64 = 4.0;
 const JITTER_MAX: f64 = 0.12;
 /// Fewer iterations explain too much by chance.
 const ITERATIONS_MIN: usize = 12;
-/// The share of iterations that may look like none: of two jobs of which one is not found, or of distances that vary by a multiple.
-const MISSING_MAX: f64 = 0.1;
-/// An iteration of whose power so little is explained looks like none.
-const LOOKS_LIKE: f64 = 0.3;
+/// The share of iterations that may be unlike the others: of two jobs of which one is not found more are.
+const UNLIKE_MAX: f64 = 0.2;
+/// Where fewer than this are unlike, even faintly, there is one job.
+const ALIKE_MIN: f64 = 0.02;
+/// What varies by more can be stretched over many a beat of two jobs.
+const JITTER_SURE: f64 = 0.06;
+/// Where more than this are unlike, even faintly, a second job is looked for.
+const FAINTLY_MAX: f64 = 0.35;
 /// Times that pictures are laid and made: they were seen to settle within three.
 const ROUNDS: usize = 5;
 /// The first of them, whose pictures are smeared.
@@ -56,10 +60,17 @@ const CHANCE: f64 = 2.0;
 /// From so many times as long on a period may be a multiple, and what a multiple has to explain more than its part.
 const LONGER: f64 = 1.5;
 const MULTIPLE_GAINS: f64 = 0.05;
+/// What a part may explain less, where a second job is looked for in what the first leaves: a part is no whole number of steps.
+const PART_LOSES: f64 = 0.12;
 /// Where one job explains so much, there is no second to be found.
 const ONE_EXPLAINS: f64 = 0.9;
 /// What two jobs explain more than one, and what they explain at least.
 const SECOND_GAINS: f64 = 0.05;
+/// What each of two jobs explains at least of what the other leaves, where one cannot be all.
+const CLEARLY_EXPLAINS: f64 = 0.6;
+/// As much, where more iterations than this are unlike faintly.
+const FAINTLY_EXPLAINS: f64 = 0.5;
+const FAINTLY_SURE: f64 = 0.5;
 const TWO_MIN: f64 = 0.5;
 /// Candidates for the first of two jobs, and for the second in what each leaves.
 const FIRSTS_TRIED: usize = 6;
@@ -70,8 +81,6 @@ const PARTS_TRIED: usize = 6;
 const ENDS_KEPT: usize = 6;
 /// Times that each of two jobs is looked for again in what the other leaves.
 const BACK_AND_FORTH: usize = 2;
-/// The share of bytes that phases may miss before confidence says so.
-const UNACCOUNTED: f64 = 0.05;
 /// Times that iterations are looked at for being parts of longer ones.
 const PARTS_OF_PARTS: usize = 2;
 /// Periods that are so near, or so near to a small multiple of each other, are of one job.
@@ -106,13 +115,23 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
     }
     let candidates = Candidates::of(&grid)?;
     let one = candidates.best(&grid).map(|one| one.whole(&grid));
+    let unlike = one.as_ref().map_or(Unlike::ALL, |one| unlike(&grid, &one.starts, one.jitter).unwrap_or(Unlike::ALL));
     // Two jobs explain more than one of them does, and more than a common multiple of their periods, which jitter smears.
     let two = match &one {
-        Some(one) if one.confidence >= ONE_EXPLAINS => None,
+        Some(one) if one.starts.len() > ITERATIONS_MIN && one.jitter <= JITTER_SURE && unlike.faintly <= ALIKE_MIN => None,
+        Some(one) if one.starts.len() > ITERATIONS_MIN && one.confidence >= ONE_EXPLAINS && unlike.faintly <= FAINTLY_MAX => None,
         _ => candidates.best_two(&grid),
     };
-    let enough = one.as_ref().map_or(0.0, Found::worth) + SECOND_GAINS;
-    let are_jobs = |two: &Two| two.worth >= enough.max(TWO_MIN) && two.jobs.iter().all(|job| job.starts.len() > ITERATIONS_MIN);
+    // Where one job cannot be all, two need not explain more, which the chatter of a weak one never does, but have to be jobs themselves.
+    let (gains, least) = match unlike {
+        _ if one.as_ref().is_none_or(|one| one.starts.len() <= ITERATIONS_MIN) => (SECOND_GAINS, 0.0),
+        Unlike { clearly, .. } if clearly > UNLIKE_MAX => (f64::NEG_INFINITY, CLEARLY_EXPLAINS),
+        Unlike { faintly, .. } if faintly > FAINTLY_SURE => (f64::NEG_INFINITY, FAINTLY_EXPLAINS),
+        _ => (SECOND_GAINS, 0.0),
+    };
+    let enough = (one.as_ref().map_or(0.0, Found::worth) + gains).max(TWO_MIN);
+    let is_job = |job: &Found| job.starts.len() > ITERATIONS_MIN && job.confidence >= least;
+    let are_jobs = |two: &Two| two.worth >= enough && two.jobs.iter().all(is_job);
     if let Some(two) = two.filter(are_jobs) {
         let mut jobs = two.jobs.map(|found| (found.share_of(&grid), found));
         jobs.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -126,9 +145,8 @@ pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodi
         None => Err(Aperiodic::NoPeak { confidence: candidates.highest }),
         Some(one) if one.starts.len() <= ITERATIONS_MIN => Err(Aperiodic::TooFew { iterations: one.starts.len() - 1 }),
         Some(one) if one.jitter > JITTER_MAX => Err(Aperiodic::Uneven { jitter: one.jitter }),
-        Some(one) if one.worth() < CONFIDENCE_MIN || one.missing(&grid) > MISSING_MAX => {
-            Err(Aperiodic::Unexplained { confidence: one.confidence })
-        }
+        Some(one) if one.worth() < CONFIDENCE_MIN => Err(Aperiodic::Unexplained { confidence: one.confidence }),
+        Some(_) if unlike.clearly > UNLIKE_MAX => Err(Aperiodic::Shared { unlike: unlike.clearly }),
         Some(one) => match one.hidden(&grid) {
             Some(steps) => Err(Aperiodic::TooFast { steps }),
             None => Ok(vec![one.learned(&grid, start, step)]),
@@ -199,12 +217,12 @@ impl Candidates {
 
     /// The iterations that explain most.
     fn best(&self, grid: &[f64]) -> Option<Found> {
-        let mut found = self.lags.iter().fold(None, |found, lag| better(found, track(grid, *lag)));
+        let mut found = self.lags.iter().fold(None, |found, lag| better(found, track(grid, *lag), MULTIPLE_GAINS));
         // Jitter may leave a multiple, or a part, higher than the period itself.
         if let Some(period) = found.as_ref().map(|known| known.period) {
             let others = [0.5, 1.0 / 3.0, 2.0, 3.0].map(|times| (period * times).round() as usize);
             for lag in others.into_iter().filter(|lag| (STEPS_MIN..=self.longest).contains(lag)) {
-                found = better(found, track(grid, lag));
+                found = better(found, track(grid, lag), MULTIPLE_GAINS);
             }
         }
         found
@@ -234,7 +252,7 @@ impl Candidates {
 fn shortest(grid: &[f64], known: &Found) -> Option<Found> {
     let lag = |parts: usize| (known.period / parts as f64).round() as usize;
     let parts = (1..=PARTS_TRIED).map(lag).filter(|lag| *lag >= STEPS_MIN);
-    parts.fold(None, |found, lag| better(found, track(grid, lag)))
+    parts.fold(None, |found, lag| better(found, track(grid, lag), PART_LOSES)).map(|found| found.whole(grid))
 }
 
 /// What the iterations of a job leave unexplained.
@@ -262,11 +280,11 @@ fn both(grid: &[f64], a: usize, b: usize) -> Option<Two> {
 }
 
 /// Which of two explains more. A multiple explains what the period does, and by chance a little more, so it has to explain much more.
-fn better(known: Option<Found>, tried: Option<Found>) -> Option<Found> {
+fn better(known: Option<Found>, tried: Option<Found>, gains: f64) -> Option<Found> {
     let (Some(a), Some(b)) = (&known, &tried) else { return known.or(tried) };
     let ahead = match b.period / a.period {
-        ratio if ratio > LONGER => MULTIPLE_GAINS,
-        ratio if ratio * LONGER < 1.0 => -MULTIPLE_GAINS,
+        ratio if ratio > LONGER => gains,
+        ratio if ratio * LONGER < 1.0 => -gains,
         _ => 0.0,
     };
     if b.worth() > a.worth() + ahead { tried } else { known }
@@ -496,19 +514,6 @@ impl Found {
         if power > 0.0 { (1.0 - left / power).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// The share of iterations that do not look like the others.
-    fn missing(&self, grid: &[f64]) -> f64 {
-        let levels = self.levels(grid);
-        let mean = levels.iter().sum::<f64>() / levels.len().max(1) as f64;
-        let is_none = |pair: &&[usize]| {
-            let seen = &grid[pair[0]..pair[1]];
-            let left: f64 = seen.iter().zip(&levels).map(|(a, b)| (a - b) * (a - b)).sum();
-            let power: f64 = levels.iter().zip(seen).map(|(level, _)| (level - mean) * (level - mean)).sum();
-            left > (1.0 - LOOKS_LIKE) * power
-        };
-        self.starts.windows(2).filter(is_none).count() as f64 / (self.starts.len() - 1).max(1) as f64
-    }
-
     /// Steps of the iterations of which each picture holds several: parts of the period that are too short to be tried, and that look alike.
     fn hidden(&self, grid: &[f64]) -> Option<usize> {
         let mut levels = self.levels(grid);
@@ -542,8 +547,7 @@ impl Found {
         levels.iter_mut().for_each(|level| *level -= lowest);
         let grid: Vec<f64> = grid.iter().map(|value| value - lowest).collect();
         let period = Nanos((self.period * step.0 as f64).round() as u64);
-        let found = busy_levels(&grid, &self.starts, &levels).map(|found| found.iter().map(|level| phase(level, step, period)).collect());
-        let mut phases = found.unwrap_or_else(|| busy(&levels, step, period));
+        let mut phases = phases_of(&grid, &self.starts, &levels, step, period);
         let confidence = self.confidence * accounted(&levels, &phases, step, period);
         let first = first_phase(&phases, step, period);
         phases.iter_mut().for_each(|phase| phase.start = Nanos((phase.start.0 + period.0 - first) % period.0.max(1)));
@@ -558,42 +562,4 @@ impl Found {
             origin: NodeTime(start.0 + begin + first),
         }
     }
-}
-
-/// A level as a phase.
-fn phase(level: &Level, step: Nanos, period: Nanos) -> BusyPhase {
-    let nanos = |steps: f64| (steps * step.0 as f64).round();
-    let start = nanos(level.start).rem_euclid(period.0.max(1) as f64) as u64 % period.0.max(1);
-    let duration = Nanos((nanos(level.end) - nanos(level.start)) as u64).min(period);
-    // Bytes per nanosecond are 8,000 Mbit/s, the unit of `Rate`.
-    BusyPhase { start: Nanos(start), duration, rate: Rate((level.value * 8_000.0 / step.0.max(1) as f64).round() as u64) }
-}
-
-/// When the phase begins with which an iteration does, which is for us to say: the one after the longest silence. A job that is never
-/// silent begins after its lowest rate.
-fn first_phase(phases: &[BusyPhase], step: Nanos, period: Nanos) -> u64 {
-    let before = |at: usize| phases[(at + phases.len() - 1) % phases.len()];
-    let silence = |at: usize| {
-        let silence = (phases[at].start.0 + 2 * period.0).saturating_sub(before(at).start.0 + before(at).duration.0) % period.0.max(1);
-        // Two phases that touch may overlap by what edges are off.
-        if silence + step.0 > period.0 && phases.len() > 1 { 0 } else { silence }
-    };
-    let silent = (0..phases.len()).any(|at| silence(at) >= step.0);
-    let key = |at: usize| (if silent { silence(at) } else { u64::MAX - before(at).rate.0 }, core::cmp::Reverse(at));
-    (0..phases.len()).max_by_key(|at| key(*at)).map_or(0, |at| phases[at].start.0)
-}
-
-/// The share of the bytes above the lowest level that the phases account for, at most 1: less where they say more, too.
-fn accounted(levels: &[f64], phases: &[BusyPhase], step: Nanos, period: Nanos) -> f64 {
-    let lowest = levels.iter().copied().fold(f64::INFINITY, f64::min).max(0.0);
-    let busy = phases.iter().map(|phase| phase.duration.0 as f64).sum::<f64>() / period.0.max(1) as f64;
-    let carried = levels.iter().sum::<f64>() / levels.len().max(1) as f64 - lowest * (1.0 - busy).max(0.0);
-    let of = |phase: &BusyPhase| phase.rate.0 as f64 / 8_000.0 * step.0 as f64 * phase.duration.0 as f64 / period.0.max(1) as f64;
-    let said: f64 = phases.iter().map(of).sum();
-    if said <= 0.0 || carried <= 0.0 {
-        return 1.0;
-    }
-    let share = (said / carried).min(carried / said);
-    // Edges are known to a step, and chatter varies.
-    if share > 1.0 - UNACCOUNTED { 1.0 } else { share }
 }

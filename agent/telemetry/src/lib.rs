@@ -29,6 +29,7 @@ mod repeat;
 pub mod roce;
 mod series;
 pub mod trace;
+mod warp;
 
 pub use alias::{Alias, Driver, aliases};
 pub use counter::{Counter, EVENTS_PER_SECOND_MAX, Increment, Width, increments};

@@ -72,6 +72,11 @@ pub enum Aperiodic {
         /// The share that it explains.
         confidence: f64,
     },
+    /// What repeats does so each time in another order: more than one job is behind the port.
+    Shared {
+        /// The share of iterations that no stretching makes like the others.
+        unlike: f64,
+    },
     /// What repeats does so at distances that vary too much.
     Uneven {
         /// Standard deviation of the distances over their mean.
@@ -88,9 +93,14 @@ impl core::fmt::Display for Aperiodic {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::TooShort { steps } => write!(f, "{steps} steps are too few for {PERIODS_MIN} periods"),
-            Self::TooFew { iterations } => write!(f, "{iterations} iterations are too few to be told from chance"),
+            Self::TooFew { iterations } => {
+                write!(f, "{iterations} iterations are too few to be told from chance, or from what two jobs repeat together")
+            }
             Self::TooFast { steps } => write!(f, "iterations of at most {steps} readings are too short; read more often"),
             Self::Unexplained { confidence } => write!(f, "what repeats explains {:.0} % of what was carried", confidence * 100.0),
+            Self::Shared { unlike } => {
+                write!(f, "two jobs or more share the port: {:.0} % of what repeats is unlike the rest", unlike * 100.0)
+            }
             Self::Uneven { jitter } => write!(f, "what repeats does so at distances that vary by {:.0} %", jitter * 100.0),
             Self::Constant => write!(f, "the rate does not vary"),
             Self::NoPeak { confidence } => write!(f, "no lag repeats more than {confidence:.2} of the signal; {CONFIDENCE_MIN} is wanted"),

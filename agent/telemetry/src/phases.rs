@@ -2,8 +2,13 @@
 
 use units::{Nanos, Rate};
 
+use crate::levels::{Level, busy_levels};
+
 /// Least ratio of the busy rate to the silent rate: below it the two are one.
 const CONTRAST_MIN: f64 = 2.0;
+
+/// The share of bytes that phases may miss before confidence says so.
+const UNACCOUNTED: f64 = 0.05;
 
 /// A span of the period in which the port was busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +46,14 @@ pub fn fold(bytes: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
     busy(&levels, step, period)
 }
 
+/// The phases of the iterations that begin at `starts`, whose mean by step is `levels`.
+pub(crate) fn phases_of(grid: &[f64], starts: &[usize], levels: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
+    let found = busy_levels(grid, starts, levels).map(|found| found.iter().map(|level| phase(level, step, period)).collect());
+    found.unwrap_or_else(|| busy(levels, step, period))
+}
+
 /// The busy phases of a period whose mean bytes per step are `levels`, each for an equal part of the period.
-pub(crate) fn busy(levels: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
+fn busy(levels: &[f64], step: Nanos, period: Nanos) -> Vec<BusyPhase> {
     let bins = levels.len();
     let Some(threshold) = threshold(levels) else { return Vec::new() };
     let width = period.0 as f64 / bins as f64;
@@ -100,6 +111,44 @@ pub fn phase_error(observed: u64, planned: u64, period: Nanos) -> i64 {
     // `late` is below the period, so the larger half is the shorter way round from the other side.
     let signed = if 2 * late > period { late - period } else { late };
     i64::try_from(signed).unwrap_or(i64::MAX)
+}
+
+/// A level as a phase.
+fn phase(level: &Level, step: Nanos, period: Nanos) -> BusyPhase {
+    let nanos = |steps: f64| (steps * step.0 as f64).round();
+    let start = nanos(level.start).rem_euclid(period.0.max(1) as f64) as u64 % period.0.max(1);
+    let duration = Nanos((nanos(level.end) - nanos(level.start)) as u64).min(period);
+    // Bytes per nanosecond are 8,000 Mbit/s, the unit of `Rate`.
+    BusyPhase { start: Nanos(start), duration, rate: Rate((level.value * 8_000.0 / step.0.max(1) as f64).round() as u64) }
+}
+
+/// When the phase begins with which an iteration does, which is for us to say: the one after the longest silence. A job that is never
+/// silent begins after its lowest rate.
+pub(crate) fn first_phase(phases: &[BusyPhase], step: Nanos, period: Nanos) -> u64 {
+    let before = |at: usize| phases[(at + phases.len() - 1) % phases.len()];
+    let silence = |at: usize| {
+        let silence = (phases[at].start.0 + 2 * period.0).saturating_sub(before(at).start.0 + before(at).duration.0) % period.0.max(1);
+        // Two phases that touch may overlap by what edges are off.
+        if silence + step.0 > period.0 && phases.len() > 1 { 0 } else { silence }
+    };
+    let silent = (0..phases.len()).any(|at| silence(at) >= step.0);
+    let key = |at: usize| (if silent { silence(at) } else { u64::MAX - before(at).rate.0 }, core::cmp::Reverse(at));
+    (0..phases.len()).max_by_key(|at| key(*at)).map_or(0, |at| phases[at].start.0)
+}
+
+/// The share of the bytes above the lowest level that the phases account for, at most 1: less where they say more, too.
+pub(crate) fn accounted(levels: &[f64], phases: &[BusyPhase], step: Nanos, period: Nanos) -> f64 {
+    let lowest = levels.iter().copied().fold(f64::INFINITY, f64::min).max(0.0);
+    let busy = phases.iter().map(|phase| phase.duration.0 as f64).sum::<f64>() / period.0.max(1) as f64;
+    let carried = levels.iter().sum::<f64>() / levels.len().max(1) as f64 - lowest * (1.0 - busy).max(0.0);
+    let of = |phase: &BusyPhase| phase.rate.0 as f64 / 8_000.0 * step.0 as f64 * phase.duration.0 as f64 / period.0.max(1) as f64;
+    let said: f64 = phases.iter().map(of).sum();
+    if said <= 0.0 || carried <= 0.0 {
+        return 1.0;
+    }
+    let share = (said / carried).min(carried / said);
+    // Edges are known to a step, and chatter varies.
+    if share > 1.0 - UNACCOUNTED { 1.0 } else { share }
 }
 
 #[cfg(test)]

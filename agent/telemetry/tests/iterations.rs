@@ -348,3 +348,83 @@ fn a_job_that_is_seldom_silent_is_learned() {
         assert!(off < 0.005, "seed {seed}: {off} {found:?}");
     }
 }
+
+/// A job of one phase, or of two, drawn by chance: period in milliseconds and phases as of [`Shape`], but owned.
+fn drawn(period_ms: f64, noise: &mut Noise) -> (f64, Vec<(f64, f64, f64)>) {
+    let rate = 0.3 + 0.7 * noise.share();
+    let length = 0.1 + 0.4 * noise.share();
+    let second = (noise.share() < 0.3).then(|| (length + 0.15 + 0.1 * noise.share(), 0.1 + 0.1 * noise.share(), rate));
+    (period_ms, core::iter::once((0.0, length, rate)).chain(second).collect())
+}
+
+/// Bursts of such a job; iterations vary by so much, and by so much the rates of their phases.
+fn played(job: &(f64, Vec<(f64, f64, f64)>), until_ms: f64, jitter: f64, rates: f64, noise: &mut Noise) -> Bursts {
+    let (mut at, mut found) = (-noise.share() * job.0, Vec::new());
+    while at < until_ms {
+        for (from, length, rate) in &job.1 {
+            let from = at + from * job.0;
+            found.push((from, from + length * job.0, rate * RATE * (1.0 + rates * noise.normal())));
+        }
+        let silent = 1.0 - job.1.last().map_or(0.0, |last| last.0 + last.1);
+        at += job.0 * (1.0 + (jitter * noise.normal()).max(-silent));
+    }
+    found
+}
+
+/// Pairs of any periods, also nearly equal and nearly harmonic ones: an answer is both jobs, or that there are two.
+#[test]
+fn two_jobs_are_seldom_taken_for_one() {
+    let (mut apart, mut said, mut wrong) = (0, 0, Vec::new());
+    for seed in 0..24 {
+        let noise = &mut Noise(7_000 + seed);
+        let first = 150.0 + 250.0 * noise.share();
+        let ratio = match seed % 3 {
+            0 => 1.1 + 1.9 * noise.share(),
+            1 => 1.02 + 0.08 * noise.share(),
+            _ => [1.5, 2.0, 3.0][seed as usize / 3 % 3] * (1.015 + 0.03 * noise.share()),
+        };
+        let jobs = [drawn(first, noise), drawn(first * ratio, noise)];
+        let jitter = [0.0, 0.01, 0.02][seed as usize % 3];
+        let until_ms = 60.0 * first * ratio;
+        let bursts = jobs.each_ref().map(|job| played(job, until_ms, jitter, 0.0, noise));
+        match learn_jobs(&readings(&bursts, until_ms, noise), step()) {
+            Err(Aperiodic::Shared { .. }) => said += 1,
+            Ok(found)
+                if found.len() == 2
+                    && jobs.iter().all(|job| found.iter().any(|f| (f.period.0 as f64 / MS / job.0 - 1.0).abs() < 0.015)) =>
+            {
+                apart += 1;
+            }
+            other => wrong.push((seed, first, ratio, other.map(|f| f.iter().map(|job| job.period.0 as f64 / MS).collect::<Vec<_>>()))),
+        }
+    }
+    println!("{apart} apart, {said} said to be two, {wrong:?}");
+    assert!(apart >= 14 && wrong.len() <= 2, "{apart} {said} {wrong:#?}");
+}
+
+#[test]
+fn a_job_whose_rates_vary_is_one_job() {
+    for seed in 0..8 {
+        let noise = &mut Noise(8_000 + seed);
+        let job = drawn(150.0 + 250.0 * noise.share(), noise);
+        let until_ms = 80.0 * job.0;
+        let bursts = played(&job, until_ms, 0.02, 0.08, noise);
+        let found = learn_jobs(&readings(&[bursts], until_ms, noise), step()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        assert!(found.len() == 1 && (found[0].period.0 as f64 / MS / job.0 - 1.0).abs() < 0.015, "seed {seed}: {job:?} {found:?}");
+    }
+}
+
+/// Its silence moves by half of its length, so the mean iteration has hardly any.
+#[test]
+fn a_job_of_nine_tenths_that_varies_is_learned() {
+    let refused = |seed: &u64| {
+        let noise = &mut Noise(9_000 + seed);
+        let shape = Shape { period_ms: 200.0 + 300.0 * noise.share(), phases: &[(0.05, 0.9, 0.9)] };
+        let until_ms = 100.0 * shape.period_ms;
+        let (job, mean_ms) = bursts(&shape, until_ms, 0.05, Jitter::AddsUp, noise);
+        let found = learn_jobs(&readings(&[job], until_ms, noise), step());
+        found.as_ref().map_or(true, |found| found.len() > 1 || (found[0].period.0 as f64 / MS / mean_ms - 1.0).abs() > 0.01)
+    };
+    let refused: Vec<u64> = (0..12).filter(refused).collect();
+    assert!(refused.len() <= 1, "{refused:?}");
+}
