@@ -51,6 +51,8 @@ pub(super) struct Proof {
 
 pub(super) struct Search<'a> {
     pub(super) weights: &'a [f64],
+    /// The same by column and row. The two directions of a pair may differ by rounding, and that decides ties: each place reads its own.
+    columns: Vec<f64>,
     /// Nodes of the graph.
     pub(super) nodes: usize,
     /// Nodes and blossoms that have a number.
@@ -89,6 +91,24 @@ pub(super) struct Search<'a> {
     pub(super) scratch: Vec<usize>,
 }
 
+/// Cells on a side of the squares in which a matrix is turned: two of them fit into the first cache.
+const SQUARE: usize = 32;
+
+/// A square matrix by column and row.
+pub(super) fn transposed(by_row: &[f64], side: usize) -> Vec<f64> {
+    let mut columns = vec![0.0; by_row.len()];
+    for top in (0..side).step_by(SQUARE) {
+        for left in (0..side).step_by(SQUARE) {
+            for row in top..side.min(top + SQUARE) {
+                for column in left..side.min(left + SQUARE) {
+                    columns[column * side + row] = by_row[row * side + column];
+                }
+            }
+        }
+    }
+    columns
+}
+
 impl<'a> Search<'a> {
     pub(super) fn new(weights: &'a Weights) -> Self {
         let nodes = weights.nodes;
@@ -97,6 +117,7 @@ impl<'a> Search<'a> {
         let most = weights.by_pair.iter().copied().fold(0.0, f64::max);
         let mut search = Self {
             weights: &weights.by_pair,
+            columns: transposed(&weights.by_pair, nodes + 1),
             nodes,
             known: nodes,
             edges: vec![Vec::new(); numbers - nodes],
@@ -225,12 +246,12 @@ impl<'a> Search<'a> {
         self.set_bound(x);
     }
 
-    /// The same for a node. Its edges stand in one row, the same as in a column of all rows, which would be read from as many pages.
+    /// The same for a node. All edges to it stand in one column, which in rows would be read from as many pages.
     fn find_slack_of_node(&mut self, x: usize) {
-        let row = &self.weights[x * (self.nodes + 1)..][..=self.nodes];
+        let column = &self.columns[x * (self.nodes + 1)..][..=self.nodes];
         let own = self.label[x];
         let (mut nearest, mut least) = (0, f64::INFINITY);
-        for (u, weight) in row.iter().enumerate().skip(1) {
+        for (u, weight) in column.iter().enumerate().skip(1) {
             let missing = self.label[u] + own - weight * 2.0;
             if missing < least && *weight > 0.0 && self.top[u] != x && self.side[self.top[u]] == Side::Outer {
                 (nearest, least) = (u, missing);

@@ -192,3 +192,13 @@ proptest! {
         }
     }
 }
+
+/// Also where a square is cut by the side of the matrix.
+#[test]
+fn columns_are_rows_of_the_other_way() {
+    for side in [1, 31, 32, 33, 70] {
+        let by_row: Vec<f64> = (0..side * side).map(|cell| cell as f64).collect();
+        let columns = dense::transposed(&by_row, side);
+        assert!((0..side * side).all(|cell| columns[cell % side * side + cell / side] == by_row[cell]), "{side}");
+    }
+}
