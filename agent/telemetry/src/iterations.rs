@@ -66,12 +66,12 @@ const PART_LOSES: f64 = 0.12;
 const ONE_EXPLAINS: f64 = 0.9;
 /// What two jobs explain more than one, and what they explain at least.
 const SECOND_GAINS: f64 = 0.05;
+const TWO_MIN: f64 = 0.5;
 /// What each of two jobs explains at least of what the other leaves, where one cannot be all.
 const CLEARLY_EXPLAINS: f64 = 0.6;
 /// As much, where more iterations than this are unlike faintly.
 const FAINTLY_EXPLAINS: f64 = 0.5;
 const FAINTLY_SURE: f64 = 0.5;
-const TWO_MIN: f64 = 0.5;
 /// Candidates for the first of two jobs, and for the second in what each leaves.
 const FIRSTS_TRIED: usize = 6;
 const SECONDS_TRIED: usize = 3;

@@ -5,8 +5,8 @@
 //! iteration of a group takes depends on who is behind whom, so all orders are tried ([`Timing::interleave`]). How well a group uses
 //! the resources is its efficiency gamma ([`efficiency`]).
 //!
-//! There are two ways to time a group, [`Timing::Paper`] and [`Timing::Artifact`]: the equations as printed, with nobody faster than alone, and what the simulator does
-//! that the authors published, so that their figures can be reproduced.
+//! There are two ways to time a group, [`Timing::Paper`] and [`Timing::Artifact`]: the equations as printed, with nobody faster than
+//! alone, and what the simulator does that the authors published, so that their figures can be reproduced.
 
 mod artifact;
 mod models;

@@ -11,7 +11,8 @@ use super::{
 /// How groups are timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// Equations 2 to 4 as printed, and nobody faster than alone ([`Timing::shared_s`]). Load counts as CPU and storage as nothing, because the published profiles do not split them.
+    /// Equations 2 to 4 as printed, and nobody faster than alone ([`Timing::shared_s`]). Load counts as CPU and storage as nothing, because
+    /// the published profiles do not split them.
     #[default]
     Paper,
     /// The authors' simulator (Rivendile/Muri, commit 4e69a78): a recurrence in which the loads of neighbours may overlap, and a
