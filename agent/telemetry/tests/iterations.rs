@@ -402,6 +402,20 @@ fn two_jobs_are_seldom_taken_for_one() {
     assert!(apart >= 14 && wrong.len() <= 2, "{apart} {said} {wrong:#?}");
 }
 
+/// Three jobs: no two of them are all, and no one is.
+#[test]
+fn more_jobs_than_are_told_apart_are_said_to_share_the_port() {
+    for seed in [1, 9, 16] {
+        let noise = &mut Noise(9_000 + seed);
+        let first = 150.0 + 250.0 * noise.share();
+        let jobs = [1.0, 1.1 + noise.share(), 1.1 + 1.9 * noise.share()].map(|ratio| drawn(first * ratio, noise));
+        let until_ms = 150.0 * first;
+        let bursts = jobs.each_ref().map(|job| played(job, until_ms, 0.02, 0.0, noise));
+        let found = learn_jobs(&readings(&bursts, until_ms, noise), step());
+        assert!(matches!(found, Err(Aperiodic::Shared { .. })), "{seed}: {found:?}");
+    }
+}
+
 #[test]
 fn a_job_whose_rates_vary_is_one_job() {
     for seed in 0..8 {
