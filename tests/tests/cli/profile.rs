@@ -194,6 +194,22 @@ fn a_profile_is_imported_from_traces() {
     assert!(few["periodic"] == false && few["why"].as_str().is_some_and(|why| why.contains("record more iterations")), "{few}");
 }
 
+/// What rank 0 of two recorded on an H100 (PyTorch 2.11.0, NCCL 2.28.9, `all_reduce` of four million bytes), of which NCCL's kernels and what
+/// PyTorch notes beside them are kept. Rank 0 recorded first, and waited 454 ms in its first all-reduce until rank 1 did too.
+#[test]
+fn a_trace_from_a_gpu_is_imported() {
+    let text = include_str!("traces/pytorch-2.11-nccl-2.28-h100.json");
+    let import = |more: &[&str]| antiphase_reading(&[&["profile", "import", "-"], more].concat(), text.as_bytes());
+    let found = import(&["-o", "json"]).json();
+    let number = |key: &str| found[key].as_f64().unwrap_or_else(|| panic!("{key} in {found}"));
+    assert_eq!((number("collectives"), number("without_size"), number("stalled"), number("iterations")), (10.0, 0.0, 1.0, 10.0), "{found}");
+    // As between the starts of the last nine kernels.
+    assert!((29.0e6..29.1e6).contains(&number("period_ns")) && number("jitter") < 0.01, "{found}");
+    let phases = found["phases"].as_array().expect("phases");
+    assert!(phases.len() == 1 && (3.9e6..4.1e6).contains(&phases[0]["duration_ns"].as_f64().expect("a length")), "{found}");
+    assert!(import(&[]).ok().contains("are left out: 1\n"));
+}
+
 /// Two tables by the documented schema, made by Python's SQLite: the answer is that of the same kernels as a table of text.
 #[test]
 fn a_profile_is_imported_from_an_export_to_sqlite() {

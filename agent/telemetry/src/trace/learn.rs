@@ -12,6 +12,10 @@ use crate::repeat::{REPEATS_MIN, repeat};
 /// another job could use.
 const GAP: u64 = 100;
 
+/// An iteration that takes longer than this many of the middle one stood still: in the first one that a profiler records a rank waits until
+/// the profilers of all others have begun (454 ms beside 29 ms on an H100). What it took is no part of a mean.
+const STALL: u64 = 2;
+
 /// A time of an iteration in which the job communicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanPhase {
@@ -26,7 +30,7 @@ pub struct SpanPhase {
 /// What the spans of a trace say of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearnedSpans {
-    /// Mean time from the start of an iteration to that of the next.
+    /// Mean time from the start of an iteration to that of the next, of those that did not stand still.
     pub period: Nanos,
     /// Standard deviation of these times, as a share of the period.
     pub jitter: f64,
@@ -34,6 +38,8 @@ pub struct LearnedSpans {
     pub confidence: f64,
     /// Iterations that are whole.
     pub iterations: usize,
+    /// How many of them took more than twice as long as the middle one, and are in no mean.
+    pub stalled: usize,
     /// When an iteration communicates; it begins with the first phase.
     pub phases: Vec<SpanPhase>,
     /// When the first iteration began, by the clock of the trace.
@@ -75,18 +81,29 @@ pub fn learn_spans(spans: &[Span]) -> Result<LearnedSpans, Unlearned> {
     let stretch = spans.get(found.first..).ok_or(none)?;
     let from = stretch.get(begin(stretch, found.length)..).ok_or(none)?;
     let starts: Vec<u64> = from.iter().step_by(found.length).map(|span| span.start.0).collect();
-    let &[origin, .., last] = starts.as_slice() else { return Err(none) };
-    let period = (last - origin) / (starts.len() as u64 - 1);
+    let &[origin, .., _] = starts.as_slice() else { return Err(none) };
+    let lengths: Vec<u64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let mut sorted = lengths.clone();
+    sorted.sort_unstable();
+    let usual = |&length: &u64| length <= sorted[sorted.len() / 2].saturating_mul(STALL);
+    let kept: Vec<u64> = lengths.iter().copied().filter(usual).collect();
+    // The middle one is kept, so there is one.
+    let count = kept.len() as u64;
+    let period = (kept.iter().map(|&length| u128::from(length)).sum::<u128>() / u128::from(count)) as u64;
     if period == 0 {
         return Err(Unlearned::NoTime);
     }
-    let squares = starts.windows(2).map(|pair| ((pair[1] - pair[0]) as f64 - period as f64).powi(2)).sum::<f64>();
+    let squares = kept.iter().map(|&length| (length as f64 - period as f64).powi(2)).sum::<f64>();
+    // Nothing comes after the last iteration, so nobody knows whether it stood still.
+    let iterations = from.chunks_exact(found.length).enumerate();
+    let whole: Vec<&[Span]> = iterations.filter(|(at, _)| lengths.get(*at).is_none_or(usual)).map(|(_, spans)| spans).collect();
     Ok(LearnedSpans {
         period: Nanos(period),
-        jitter: (squares / (starts.len() - 1) as f64).sqrt() / period as f64,
+        jitter: (squares / count as f64).sqrt() / period as f64,
         confidence: stretch.len() as f64 / spans.len() as f64,
         iterations: from.len() / found.length,
-        phases: phases(from, found.length, Nanos(period)),
+        stalled: lengths.len() - kept.len(),
+        phases: phases(&whole, found.length, Nanos(period)),
         origin: NodeTime(origin),
     })
 }
@@ -108,13 +125,12 @@ fn begin(stretch: &[Span], length: usize) -> usize {
 }
 
 /// Each call of an iteration in the mean, and those that are near to each other together.
-fn phases(from: &[Span], length: usize, period: Nanos) -> Vec<SpanPhase> {
-    let whole = || from.chunks_exact(length);
-    let count = whole().count().max(1) as u128;
+fn phases(whole: &[&[Span]], length: usize, period: Nanos) -> Vec<SpanPhase> {
+    let count = whole.len().max(1) as u128;
     let mut phases: Vec<SpanPhase> = Vec::new();
     for call in 0..length {
         let (mut start, mut duration, mut bytes) = (0_u128, 0_u128, Some(0_u128));
-        for iteration in whole() {
+        for iteration in whole {
             let (Some(first), Some(span)) = (iteration.first(), iteration.get(call)) else { continue };
             start += u128::from(span.start.since(first.start).0);
             duration += u128::from(span.duration.0);
@@ -191,6 +207,19 @@ mod tests {
         assert_eq!(learned.period, Nanos(101 * MS));
         assert!((learned.jitter - 1.0 / 101.0).abs() < 1e-9, "{}", learned.jitter);
         assert!(learned.phases.iter().all(|phase| phase.bytes.is_none()));
+    }
+
+    /// As PyTorch's profiler records it: one rank begins before the others, and waits for them in its first collective.
+    #[test]
+    fn an_iteration_that_stood_still_is_in_no_mean() {
+        let mut all = spans(&[0; 6], Some(1_000));
+        let learned = learn_spans(&all).unwrap();
+        // The first whole iteration begins with the second span.
+        all[1].duration = Nanos(450 * MS);
+        all[2..].iter_mut().for_each(|span| span.start.0 += 450 * MS);
+        let stalled = learn_spans(&all).unwrap();
+        assert_eq!((stalled.stalled, stalled.iterations, learned.stalled), (1, learned.iterations, 0));
+        assert_eq!((stalled.period, stalled.jitter, stalled.phases), (learned.period, 0.0, learned.phases));
     }
 
     #[test]

@@ -61,6 +61,8 @@ struct Answer {
     /// Times of communication, and those of which the trace does not say how much was sent.
     collectives: usize,
     without_size: usize,
+    /// Iterations that stood still, such as the first one while other ranks began to record; they are in no mean.
+    stalled: usize,
     #[serde(flatten)]
     job: Option<Job>,
 }
@@ -68,12 +70,12 @@ struct Answer {
 pub(super) fn run(args: &ImportArgs) -> Result<String, CliError> {
     let trace = read(&args.file)?;
     let without_size = trace.spans.iter().filter(|span| span.bytes.is_none()).count();
-    let (why, job) = match learn_spans(&trace.spans) {
-        Ok(learned) => (None, Some(job(args, &trace, without_size, learned)?)),
-        Err(why) => (Some(why.to_string()), None),
+    let (why, stalled, job) = match learn_spans(&trace.spans) {
+        Ok(learned) => (None, learned.stalled, Some(job(args, &trace, without_size, learned)?)),
+        Err(why) => (Some(why.to_string()), 0, None),
     };
     let (format, collectives) = (trace.format.word(), trace.spans.len());
-    let answer = Answer { schema: SCHEMA, periodic: job.is_some(), why, format, collectives, without_size, job };
+    let answer = Answer { schema: SCHEMA, periodic: job.is_some(), why, format, collectives, without_size, stalled, job };
     args.output.render(&answer, || table(&answer))
 }
 
@@ -125,7 +127,7 @@ fn unpacked(file: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, CliError> {
 }
 
 fn job(args: &ImportArgs, trace: &Trace, without_size: usize, learned: LearnedSpans) -> Result<Job, CliError> {
-    let LearnedSpans { period, jitter, confidence, iterations, phases, origin } = learned;
+    let LearnedSpans { period, jitter, confidence, iterations, phases, origin, .. } = learned;
     let phase = |phase: &SpanPhase| {
         let rate = args.rate.or_else(|| Some(mean_rate(phase.bytes?, phase.duration.0)))?;
         Some(Phase { start_ns: phase.start.0, duration_ns: phase.duration.0, rate_mbps: rate.0 })
@@ -148,7 +150,10 @@ fn mean_rate(bytes: u64, nanos: u64) -> Rate {
 }
 
 fn table(answer: &Answer) -> String {
-    let found = format!("{}: {} collectives, {} without a size\n", answer.format, answer.collectives, answer.without_size);
+    let mut found = format!("{}: {} collectives, {} without a size\n", answer.format, answer.collectives, answer.without_size);
+    if answer.stalled > 0 {
+        found += &format!("iterations that took more than twice as long as the middle one, and are left out: {}\n", answer.stalled);
+    }
     match &answer.job {
         Some(job) => found + &job_table(job, "job", "of the collectives"),
         None => format!("{found}no iteration: {}\n", answer.why.as_deref().unwrap_or_default()),
