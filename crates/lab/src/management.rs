@@ -1,5 +1,5 @@
-//! The network beside the fabric, over which agents reach the topology service: a namespace with a bridge, and a cable to the
-//! host of every rank. Training traffic never takes it.
+//! The network beside the fabric, over which agents reach the topology service: a namespace, and a cable from it to the host of every rank.
+//! Training traffic never takes it. Agents talk to the service alone, so there is no bridge, which some kernels lack.
 
 use std::{fmt::Write as _, net::Ipv4Addr};
 
@@ -9,6 +9,8 @@ use crate::{network::Lab, tool, wiring};
 
 /// Where the topology service listens.
 pub(crate) const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 1);
+/// The host's end of its cable.
+pub(crate) const DEVICE: &str = "m0";
 /// Name of its node; a node of a case with this name keeps its own namespace, because that has no underscore in front.
 const NODE: &str = "_management";
 
@@ -33,22 +35,22 @@ pub(crate) fn build(lab: &Lab) -> Result<()> {
         return Ok(());
     }
     let hosts: Vec<&str> = hosts(lab).map(|(job, rank)| lab.namespace(job, rank)).collect();
-    // A host has one cable to the bridge, `m0`; on the bridge's side the devices are numbered.
+    let [a, b, c, first] = SERVICE.octets();
     let mut cables = format!("netns add {name}\n");
+    let mut inside = String::from("link set lo up\n");
+    let mut addresses = Vec::new();
     for (n, host) in hosts.iter().enumerate() {
-        let _ = writeln!(cables, "link add m0 netns {host} type veth peer name m{n} netns {name}");
-    }
-    tool::run("ip", &["-batch", "-"], &cables)?;
-    let mut inside = format!("link set lo up\nlink add br0 type bridge\naddr add {SERVICE}/24 dev br0\nlink set br0 up\n");
-    for n in 0..hosts.len() {
-        let _ = write!(inside, "link set m{n} master br0\nlink set m{n} up\n");
-    }
-    tool::enter(&name, || tool::run("ip", &["-batch", "-"], &inside))?;
-    for (n, host) in hosts.iter().enumerate() {
-        let [a, b, c, first] = SERVICE.octets();
         // A case has at most 64 nodes (`case::NODES_MAX`), so the last byte does not overflow.
         let address = Ipv4Addr::new(a, b, c, first + 1 + n as u8);
-        tool::enter(host, || tool::run("ip", &["-batch", "-"], &format!("addr add {address}/24 dev m0\nlink set m0 up\n")))?;
+        let _ = writeln!(cables, "link add {DEVICE} netns {host} type veth peer name m{n} netns {name}");
+        // The service has one address at the end of every cable; the other end tells them apart.
+        let _ = write!(inside, "addr add {SERVICE} peer {address} dev m{n}\nlink set m{n} up\n");
+        addresses.push(format!("addr add {address} peer {SERVICE} dev {DEVICE}\nlink set {DEVICE} up\n"));
+    }
+    tool::run("ip", &["-batch", "-"], &cables)?;
+    tool::enter(&name, || tool::run("ip", &["-batch", "-"], &inside))?;
+    for (host, address) in hosts.iter().zip(&addresses) {
+        tool::enter(host, || tool::run("ip", &["-batch", "-"], address))?;
     }
     Ok(())
 }
