@@ -1,5 +1,5 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test test-rdma test-nccl packages test-packages fresh fuzz skew soak bench measure lint doc fmt
+.PHONY: help setup demo test test-rdma test-nccl test-gpu packages test-packages fresh fuzz skew soak bench measure lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -22,6 +22,9 @@ test-rdma: ## run RDMA writers by turns in a virtual machine with Soft-RoCE
 test-nccl: ## try the libraries for NCCL with real releases, which are fetched (1.4 GB)
 	@scripts/setup.sh nccl
 	@scripts/test-nccl.sh $(ARGS)
+
+test-gpu: ## try gate and plugin with PyTorch and NCCL on a GPU: streams waits costs calls turns
+	@scripts/test-gpu.sh $(ARGS)
 
 packages: ## build the wheel, Debian packages, images and the chart into out/packages
 	@scripts/packages.sh $(ARGS)

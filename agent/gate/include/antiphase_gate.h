@@ -85,6 +85,27 @@ int32_t antiphase_gate_step_phase(const antiphase_gate *gate, uint32_t phase, an
 /* What the last step let start has been sent. Of a job that never says this the agent finds the ends, later or less exactly. Never waits. */
 void antiphase_gate_done(const antiphase_gate *gate);
 
+/* For what a CUDA stream sends. The host runs ahead of the GPU, so a host that waits delays nothing, or asks long before the job is ready; here
+ * the stream waits. Both return at once: 0, or why nothing was enqueued; then the caller goes on as without a gate. `stream` is a CUstream
+ * (cudaStream_t) of this thread's context, or null for the default one. Streams go on within 0.1 s if this library's threads do not answer, and
+ * within the bound of a turn, 60 s at most, if nobody else does. */
+
+/* What is enqueued into the stream after this starts when the stream has come so far and the job may start; phase 0 is a whole iteration. */
+int32_t antiphase_gate_step_in_stream(const antiphase_gate *gate, void *stream, uint32_t phase);
+
+/* antiphase_gate_done, when the stream has come so far. */
+int32_t antiphase_gate_done_in_stream(const antiphase_gate *gate, void *stream);
+
+/* Why nothing was enqueued. */
+#define ANTIPHASE_STREAM_OFF 1       /* the gate is switched off, or of no job */
+#define ANTIPHASE_STREAM_NO_DRIVER 2 /* no CUDA driver in this process, or one from before CUDA 11.7 */
+#define ANTIPHASE_STREAM_ONE_QUEUE 3 /* CUDA_DEVICE_MAX_CONNECTIONS=1: no stream would go on while one waits */
+#define ANTIPHASE_STREAM_CAPTURING 4 /* the stream's work is recorded for a graph */
+#define ANTIPHASE_STREAM_UNWATCHED 5 /* the library's threads did not start, or did not look for three seconds */
+#define ANTIPHASE_STREAM_FORKED 6    /* this process is a fork of the one that opened the gate */
+#define ANTIPHASE_STREAM_BUSY 7      /* 1,024 starts and ends are under way, or another thread enqueues one */
+#define ANTIPHASE_STREAM_REFUSED 8   /* the driver did not take it */
+
 /* Tells the agent what the gate did now, and not with the next step. */
 void antiphase_gate_flush(const antiphase_gate *gate);
 

@@ -8,11 +8,15 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     ptr,
+    sync::Arc,
 };
 
 use gate_core::{Reason, StepOutcome};
 
-use crate::{Config, Gate, JobName};
+use crate::{
+    Config, Gate, JobName,
+    stream::{Refusal, Stream, StreamGate},
+};
 
 /// Version of this interface: raised when a caller must be compiled anew.
 pub const ABI: u32 = 1;
@@ -92,7 +96,7 @@ unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<Option<&'a str>, S
 
 /// # Safety
 /// As for [`antiphase_gate_open`].
-unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<Gate, String> {
+unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<StreamGate, String> {
     // SAFETY: the caller's promise, for both.
     let (job, directory) = unsafe { (text(job, "job name")?, text(directory, "directory")?) };
     let mut config = match job {
@@ -106,7 +110,7 @@ unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<Gate, Str
     if let Some(directory) = directory {
         config.directory = PathBuf::from(directory);
     }
-    Ok(Gate::open(&config))
+    Ok(StreamGate::new(Arc::new(Gate::open(&config))))
 }
 
 /// Opens the gate of `job`, or of `ANTIPHASE_JOB` if null, in `directory`, or `ANTIPHASE_DIR` if null, or the default.
@@ -115,7 +119,7 @@ unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<Gate, Str
 /// # Safety
 /// Each pointer is null or points to a string that ends in a zero byte and does not change during the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn antiphase_gate_open(job: *const c_char, directory: *const c_char) -> *mut Gate {
+pub unsafe extern "C" fn antiphase_gate_open(job: *const c_char, directory: *const c_char) -> *mut StreamGate {
     // SAFETY: the caller's promise.
     // A panic that left an `extern "C"` function would abort the job; here it ends as null, which every other call accepts.
     let opened = catch_unwind(|| unsafe { open(job, directory) });
@@ -133,7 +137,7 @@ pub unsafe extern "C" fn antiphase_gate_open(job: *const c_char, directory: *con
 /// # Safety
 /// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns; `step` is null or may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn antiphase_gate_step(gate: *const Gate, step: *mut Step) -> i32 {
+pub unsafe extern "C" fn antiphase_gate_step(gate: *const StreamGate, step: *mut Step) -> i32 {
     // SAFETY: the promises are the same.
     unsafe { antiphase_gate_step_phase(gate, 0, step) }
 }
@@ -143,11 +147,11 @@ pub unsafe extern "C" fn antiphase_gate_step(gate: *const Gate, step: *mut Step)
 /// # Safety
 /// As [`antiphase_gate_step`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn antiphase_gate_step_phase(gate: *const Gate, phase: u32, step: *mut Step) -> i32 {
+pub unsafe extern "C" fn antiphase_gate_step_phase(gate: *const StreamGate, phase: u32, step: *mut Step) -> i32 {
     // SAFETY: null or a gate that lives, by the caller's promise; gates are shared by threads.
     let gate = unsafe { gate.as_ref() };
     // `Gate::step` catches its own panics and marks the gate as broken; this second net is for what is outside of that.
-    let went = || gate.map_or_else(Step::failed, |gate| Step::new(&gate.step_phase(phase.into())));
+    let went = || gate.map_or_else(Step::failed, |gate| Step::new(&gate.gate().step_phase(phase.into())));
     let done = catch_unwind(AssertUnwindSafe(went));
     let done = done.unwrap_or_else(|_| Step::failed());
     if !step.is_null() {
@@ -162,10 +166,42 @@ pub unsafe extern "C" fn antiphase_gate_step_phase(gate: *const Gate, phase: u32
 /// # Safety
 /// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn antiphase_gate_done(gate: *const Gate) {
+pub unsafe extern "C" fn antiphase_gate_done(gate: *const StreamGate) {
     // SAFETY: as in `antiphase_gate_step`.
     let gate = unsafe { gate.as_ref() };
-    let _ = catch_unwind(AssertUnwindSafe(|| gate.map(Gate::done)));
+    let _ = catch_unwind(AssertUnwindSafe(|| gate.map(|gate| gate.gate().done())));
+}
+
+/// The number of what a call in a stream answered.
+///
+/// # Safety
+/// As [`antiphase_gate_step_in_stream`].
+unsafe fn in_stream(gate: *const StreamGate, call: impl FnOnce(&StreamGate) -> Result<(), Refusal>) -> i32 {
+    // SAFETY: null or a gate that lives, by the caller's promise; gates are shared by threads.
+    let gate = unsafe { gate.as_ref() };
+    let called = catch_unwind(AssertUnwindSafe(|| gate.map_or(Err(Refusal::Off), call)));
+    called.map_or(Refusal::Unwatched.code(), |answer| answer.map_or_else(Refusal::code, |()| 0))
+}
+
+/// As [`antiphase_gate_step_phase`], for what is enqueued into a CUDA stream after this; returns at once. 0, or why nothing waits.
+///
+/// # Safety
+/// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns; `stream` is a CUDA stream of this thread's
+/// context, or null for the default one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn antiphase_gate_step_in_stream(gate: *const StreamGate, stream: Stream, phase: u32) -> i32 {
+    // SAFETY: the promises are the same.
+    unsafe { in_stream(gate, |gate| gate.step(stream, phase)) }
+}
+
+/// As [`antiphase_gate_done`], when a CUDA stream has come so far; returns at once. 0, or why the end is not told.
+///
+/// # Safety
+/// As [`antiphase_gate_step_in_stream`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn antiphase_gate_done_in_stream(gate: *const StreamGate, stream: Stream) -> i32 {
+    // SAFETY: the promises are the same.
+    unsafe { in_stream(gate, |gate| gate.done(stream)) }
 }
 
 /// Writes the report of what the gate did now, and not with the next start.
@@ -173,10 +209,10 @@ pub unsafe extern "C" fn antiphase_gate_done(gate: *const Gate) {
 /// # Safety
 /// `gate` is null or comes from [`antiphase_gate_open`] and is not closed before this returns.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn antiphase_gate_flush(gate: *const Gate) {
+pub unsafe extern "C" fn antiphase_gate_flush(gate: *const StreamGate) {
     // SAFETY: as in `antiphase_gate_step`.
     let gate = unsafe { gate.as_ref() };
-    let _ = catch_unwind(AssertUnwindSafe(|| gate.map(Gate::flush)));
+    let _ = catch_unwind(AssertUnwindSafe(|| gate.map(|gate| gate.gate().flush())));
 }
 
 /// Closes a gate.
@@ -184,7 +220,7 @@ pub unsafe extern "C" fn antiphase_gate_flush(gate: *const Gate) {
 /// # Safety
 /// `gate` is null or comes from [`antiphase_gate_open`], was not closed, and no thread is in a call with it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn antiphase_gate_close(gate: *mut Gate) {
+pub unsafe extern "C" fn antiphase_gate_close(gate: *mut StreamGate) {
     if !gate.is_null() {
         // SAFETY: it came from `Box::into_raw`, and the caller gives it back once.
         let gate = unsafe { Box::from_raw(gate) };
@@ -250,6 +286,7 @@ mod tests {
     use std::mem::{align_of, size_of};
 
     use super::*;
+    use crate::stream::CudaError;
 
     const HEADER: &str = include_str!("../include/antiphase_gate.h");
 
@@ -277,6 +314,20 @@ mod tests {
         for (name, code) in outcomes {
             assert_eq!(defined(&format!("ANTIPHASE_{name}")), i64::from(code));
         }
+        let refusals = [
+            ("OFF", Refusal::Off),
+            ("NO_DRIVER", Refusal::NoDriver),
+            ("ONE_QUEUE", Refusal::OneQueue),
+            ("CAPTURING", Refusal::Capturing),
+            ("UNWATCHED", Refusal::Unwatched),
+            ("FORKED", Refusal::Forked),
+            ("BUSY", Refusal::Busy),
+            ("REFUSED", Refusal::Driver(CudaError(999))),
+        ];
+        for (name, refusal) in refusals {
+            assert_eq!(defined(&format!("ANTIPHASE_STREAM_{name}")), i64::from(refusal.code()));
+        }
+        assert_eq!(HEADER.matches("#define ANTIPHASE_STREAM_").count(), refusals.len());
         assert_eq!(defined("ANTIPHASE_GATE_ABI"), i64::from(ABI));
         assert_eq!((size_of::<Step>(), align_of::<Step>()), (40, 8));
     }
@@ -287,6 +338,8 @@ mod tests {
         unsafe {
             assert_eq!(antiphase_gate_step(ptr::null(), ptr::null_mut()), FAIL_OPEN);
             antiphase_gate_done(ptr::null());
+            assert_eq!(antiphase_gate_step_in_stream(ptr::null(), ptr::null_mut(), 0), Refusal::Off.code());
+            assert_eq!(antiphase_gate_done_in_stream(ptr::null(), ptr::null_mut()), Refusal::Off.code());
             antiphase_gate_flush(ptr::null());
             antiphase_gate_close(ptr::null_mut());
             assert!(antiphase_gate_open(c"a/b".as_ptr(), ptr::null()).is_null());

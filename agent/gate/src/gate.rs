@@ -139,6 +139,12 @@ impl Gate {
         })
     }
 
+    /// Whether this gate is of a job, not switched off, and met no defect of its own.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.inner.is_some() && !self.broken.load(Ordering::Relaxed)
+    }
+
     /// How this gate waits now, and how its last wait ended; `None` while another thread is in it, or if it is switched off.
     #[must_use]
     pub fn wake(&self) -> Option<Wake> {

@@ -27,7 +27,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(
     unsafe_code,
-    reason = "shared memory, fork handlers, the C interface and its loading; each is one small file: words.rs, futex.rs, turn.rs, fork.rs, capi.rs, library.rs"
+    reason = "shared memory, fork handlers, the C interface and its loading, the CUDA driver; each is one small file: words.rs, futex.rs, turn.rs, fork.rs, capi.rs, library.rs, and those of stream"
 )]
 
 pub mod capi;
@@ -44,6 +44,7 @@ pub mod page;
 pub mod report;
 mod seqlock;
 pub mod status;
+pub mod stream;
 mod teller;
 mod turn;
 mod wait;

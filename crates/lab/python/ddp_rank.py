@@ -1,4 +1,5 @@
-"""One rank of a training job of the lab: PyTorch's DistributedDataParallel over gloo. Started by `antiphase lab run --trainer ddp`.
+"""One rank of a training job of the lab: PyTorch's DistributedDataParallel over gloo, or over NCCL with gradients on a GPU. Started by
+`antiphase lab run --trainer ddp` or `nccl`.
 
 Forward, backward, bucketed all-reduce and optimizer are PyTorch's own; rank 0 passes the gate of `antiphase_gate` in DDP's
 communication hook. Only the length of the computation is made up: the forward pass ends with a pause, because several ranks
@@ -36,6 +37,7 @@ def options():
         parser.add_argument("--" + name, type=int, required=True)
     parser.add_argument("--store", required=True)
     parser.add_argument("--trace", required=True)
+    parser.add_argument("--backend", choices=("gloo", "nccl"), default="gloo")
     return parser.parse_args()
 
 
@@ -66,14 +68,40 @@ def floats(sent, ranks):
 class Timed:
     """The gate, and when a rank came to it and went."""
 
-    def __init__(self, gate):
+    def __init__(self, gate, torch=None):
         self.gate = gate
         self.came = self.went = 0
+        # Around the wait in a stream, whose length the host does not see.
+        self.events = torch and [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        self.streamed = False
 
     def step(self):
         self.came = time.monotonic_ns()
         self.gate.step()
         self.went = time.monotonic_ns()
+        self.streamed = False
+
+    def step_in_stream(self, stream):
+        import torch
+
+        self.came, at = time.monotonic_ns(), torch.cuda.ExternalStream(stream)
+        self.events[0].record(at)
+        self.streamed = self.gate.step_in_stream(stream)
+        self.events[1].record(at)
+        return self.streamed
+
+    def done_in_stream(self, stream):
+        return self.gate.done_in_stream(stream)
+
+    @property
+    def stream_refusal(self):
+        return self.gate.stream_refusal
+
+    def up(self, done_ns):
+        """The Up phase that has ended."""
+        if self.streamed:
+            self.went = self.came + round(self.events[0].elapsed_time(self.events[1]) * 1e6)
+        return {"ready": self.came, "start": self.went, "end": done_ns}
 
     def done(self):
         # What DDP's hook says when the last bucket is sent.
@@ -121,16 +149,25 @@ def main():
         pass  # without the right to it, it runs as it is
     torch.set_num_threads(1)
     torch.manual_seed(args.rank)
-    dist.init_process_group("gloo", init_method="file://" + args.store, rank=args.rank, world_size=args.ranks, timeout=SILENCE_MAX)
+    on_gpu = args.backend == "nccl"
+    # Ranks share the GPUs that there are; NCCL takes them for hosts of their own (NCCL_HOSTID).
+    device = torch.device("cuda", args.rank % torch.cuda.device_count()) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    dist.init_process_group(args.backend, init_method="file://" + args.store, rank=args.rank, world_size=args.ranks, timeout=SILENCE_MAX)
     count = floats(args.bytes, args.ranks)
-    model = DistributedDataParallel(build(torch, count), bucket_cap_mb=count * FLOAT_BYTES / BUCKETS / 2**20)
-    gate = Timed(antiphase_gate.default_gate())
+    model = DistributedDataParallel(build(torch, count).to(device), bucket_cap_mb=count * FLOAT_BYTES / BUCKETS / 2**20)
+    gate = Timed(antiphase_gate.default_gate(), torch if on_gpu else None)
     model.register_comm_hook(None, ddp_comm_hook(gate=gate))
     sgd = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE)
     # Another batch on each rank, so that averaging gradients changes them.
-    batch = torch.randn(count)
+    batch = torch.randn(count).to(device)
     jitter = random.Random(args.seed << 8 | args.rank)
 
+    if on_gpu:
+        # NCCL connects at the first all-reduce, which takes half a second.
+        dist.all_reduce(torch.zeros(1, device=device))
+        torch.cuda.synchronize()
     print("ready", flush=True)
     start_ns, until_ns = (int(word) for word in told.get().split())
     iterations = []
@@ -140,11 +177,12 @@ def main():
         vote = 1.0 if args.rank == 0 and resume_ns >= until_ns else 0.0
         sgd.zero_grad()
         model(batch, vote, resume_ns, sleep_until).backward()
+        if on_gpu:
+            torch.cuda.synchronize()
         done_ns = time.monotonic_ns()
         stop = model.module.vote.grad.item() > 0
         if not stop:
-            up = {"ready": gate.came, "start": gate.went, "end": done_ns}
-            iterations.append({"iteration": len(iterations), "ups": [up]})
+            iterations.append({"iteration": len(iterations), "ups": [gate.up(done_ns)]})
         resume_ns = done_ns + args.compute_ns + (jitter.randrange(args.jitter_ns + 1) if args.jitter_ns else 0)
         sgd.step()
     antiphase_gate.default_gate().flush()
@@ -152,6 +190,8 @@ def main():
     if args.rank == 0:
         with open(args.trace, "w", encoding="utf-8") as trace:
             trace.writelines(json.dumps(iteration) + "\n" for iteration in iterations)
+    if on_gpu:
+        dist.destroy_process_group()
 
 
 def agree(torch, dist, model, args):

@@ -163,6 +163,7 @@ fn report(lab: &Lab, starter: &Starter, options: &Options, rounds: &[Round], loa
         control: options.control,
         held_by: options.hold,
         torch: starter.torch().map(str::to_owned),
+        backend: starter.backend().map(str::to_owned),
         repeats: options.repeats,
         load: Some(load),
         score: last.plan.score,

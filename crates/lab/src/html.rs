@@ -21,7 +21,7 @@ pub(crate) fn page(report: &Report) -> String {
     let mut page = experiment::open(&format!("{}: Antiphase lab", report.case), &report.case);
     page.raw("<p>").text(&report.about).raw("</p>");
     if let Some(torch) = &report.torch {
-        page.raw("<p>").text(&format!("Trained by DistributedDataParallel of PyTorch {torch}, over gloo.")).raw("</p>");
+        page.raw("<p>").text(&format!("Trained by DistributedDataParallel of PyTorch {torch}, over {}.", report.over())).raw("</p>");
     }
     let place = if report.load.is_some() {
         "played on a kernel: network namespaces, TCP, a marking queue"

@@ -187,6 +187,9 @@ pub struct Report {
     /// Version of the PyTorch whose DistributedDataParallel trained; nothing for the lab's own ranks.
     #[serde(default)]
     pub torch: Option<String>,
+    /// What its ranks communicated with: gloo or nccl.
+    #[serde(default)]
+    pub backend: Option<String>,
     /// How often it was done; spreads are over these.
     pub repeats: u32,
     /// Load average of the machine over a minute, before and after; nothing in virtual time.
@@ -202,12 +205,17 @@ pub struct Report {
 }
 
 impl Report {
+    /// What PyTorch's ranks communicated with. Documents from before there was a choice do not say, and mean gloo.
+    pub(crate) fn over(&self) -> &str {
+        self.backend.as_deref().unwrap_or("gloo")
+    }
+
     /// The tables for people.
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = format!("{}: {}\n", self.case, self.about);
         if let Some(torch) = &self.torch {
-            let _ = writeln!(out, "trained by DistributedDataParallel of PyTorch {torch}, over gloo");
+            let _ = writeln!(out, "trained by DistributedDataParallel of PyTorch {torch}, over {}", self.over());
         }
         let times = if self.repeats == 1 { "once".to_owned() } else { format!("{} times", self.repeats) };
         let place = match self.load {

@@ -1,7 +1,7 @@
-//! Who trains: the lab's own ranks, or PyTorch's DistributedDataParallel with the gate's Python package.
+//! Who trains: the lab's own ranks, or PyTorch's DistributedDataParallel with the gate's Python package, over gloo or over NCCL.
 //!
 //! Where things are, for PyTorch. The interpreter: `ANTIPHASE_PYTHON`, else the first of `python3` and Debian's own that has
-//! PyTorch with gloo. The package `antiphase_gate`: in the folder `ANTIPHASE_GATE_PYTHON`, else in the checkout that this program was
+//! PyTorch with what is to be communicated with. The package `antiphase_gate`: in the folder `ANTIPHASE_GATE_PYTHON`, else in the checkout that this program was
 //! built in, else where the interpreter finds it. Its library: `ANTIPHASE_GATE_LIBRARY`, else beside this program, else where the
 //! package finds it. What is tried is what is used: the probe loads all three.
 
@@ -19,11 +19,13 @@ use crate::{
     case::{Case, CaseError},
     control::By,
     hold::Hold,
+    management,
     network::{Lab, RANK_LABEL},
     program::Program,
     rank::RankPhase,
     record::trace_path,
     tool,
+    wiring::Namespace,
 };
 
 /// The rank's program, which goes into the lab's folder.
@@ -37,8 +39,11 @@ try:
     import torch, torch.distributed
 except Exception as error:
     sys.exit("no PyTorch (%s): install Debian's python3-torch, or name an interpreter that has it with ANTIPHASE_PYTHON" % error)
-if not hasattr(torch.distributed, "ProcessGroupGloo"):
-    sys.exit("PyTorch %s has no gloo: name another interpreter with ANTIPHASE_PYTHON" % torch.__version__)
+backend = sys.argv[1]
+if not hasattr(torch.distributed, {"gloo": "ProcessGroupGloo", "nccl": "ProcessGroupNCCL"}[backend]):
+    sys.exit("PyTorch %s has no %s: name another interpreter with ANTIPHASE_PYTHON" % (torch.__version__, backend))
+if backend == "nccl" and not torch.cuda.is_available():
+    sys.exit("PyTorch %s sees no GPU: `--trainer ddp` needs none" % torch.__version__)
 try:
     import antiphase_gate.pytorch
 except Exception as error:
@@ -49,6 +54,19 @@ except Exception as error:
     sys.exit("no library of the gate (%s): name libantiphase_gate.so with ANTIPHASE_GATE_LIBRARY" % error)
 print(torch.__version__)
 "#;
+/// NCCL as one ring over one connection, with as many bytes as the gradient has: no shared memory, no InfiniBand, no protocol that sends
+/// flags with its data.
+const NCCL: [(&str, &str); 9] = [
+    ("NCCL_ALGO", "Ring"),
+    ("NCCL_PROTO", "Simple"),
+    ("NCCL_MIN_NCHANNELS", "1"),
+    ("NCCL_MAX_NCHANNELS", "1"),
+    ("NCCL_NSOCKS_PERTHREAD", "1"),
+    ("NCCL_SOCKET_NTHREADS", "1"),
+    ("NCCL_P2P_DISABLE", "1"),
+    ("NCCL_SHM_DISABLE", "1"),
+    ("NCCL_IB_DISABLE", "1"),
+];
 /// Folders above the program in which a checkout is looked for: `target/debug/deps` is the deepest that cargo makes.
 const CHECKOUT_LEVELS: usize = 4;
 
@@ -60,11 +78,24 @@ pub enum Trainer {
     Native,
     /// PyTorch's DistributedDataParallel over gloo, gated by the Python package.
     Ddp,
+    /// PyTorch's DistributedDataParallel over NCCL, with gradients on this machine's GPUs, which the ranks share.
+    Nccl,
+}
+
+impl Trainer {
+    /// What PyTorch communicates with.
+    const fn backend(self) -> &'static str {
+        match self {
+            Self::Native | Self::Ddp => "gloo",
+            Self::Nccl => "nccl",
+        }
+    }
 }
 
 /// A Python that can train.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Torch {
+    trainer: Trainer,
     python: String,
     version: String,
     /// Variables by which it finds the package and its library.
@@ -86,7 +117,7 @@ impl Starter {
     pub fn find(program: &Program, trainer: Trainer, programs: Option<&Path>) -> Result<Self> {
         let torch = match trainer {
             Trainer::Native => None,
-            Trainer::Ddp => Some(Torch::find(&variables(program, programs))?),
+            Trainer::Ddp | Trainer::Nccl => Some(Torch::find(trainer, &variables(program, programs))?),
         };
         Ok(Self { program: program.clone(), torch })
     }
@@ -96,16 +127,22 @@ impl Starter {
     /// # Errors
     /// A [`CaseError`] names the job that PyTorch does not play.
     pub fn check(&self, case: &Case) -> Result<(), CaseError> {
-        let Some(job) = case.jobs.iter().find(|job| self.torch.is_some() && job.phases.len() > 1) else { return Ok(()) };
+        let Some(torch) = &self.torch else { return Ok(()) };
+        let Some(job) = case.jobs.iter().find(|job| job.phases.len() > 1) else { return Ok(()) };
         // DistributedDataParallel sends while the backward pass computes, which is one Up phase.
         let problem = format!("job {:?} has {} phases; PyTorch plays one", job.id, job.phases.len());
-        Err(CaseError::Value { place: "--trainer ddp".into(), problem })
+        Err(CaseError::Value { place: torch.place(), problem })
     }
 
     /// Version of PyTorch, if that trains.
     #[must_use]
     pub fn torch(&self) -> Option<&str> {
         self.torch.as_ref().map(|torch| torch.version.as_str())
+    }
+
+    /// What PyTorch communicates with, if that trains.
+    pub(crate) fn backend(&self) -> Option<&'static str> {
+        self.torch.as_ref().map(|torch| torch.trainer.backend())
     }
 
     /// Makes the lab's folder ready for ranks of these jobs, before any of them is started: what earlier ones left would
@@ -145,7 +182,12 @@ impl Starter {
             );
             let mut command = Command::new(&torch.python);
             torch.environment(&mut command);
-            command.arg(script(lab)).env("RANK", rank.to_string()).env("GLOO_SOCKET_IFNAME", RANK_LABEL);
+            command.arg(script(lab)).args(["--backend", torch.trainer.backend()]).env("RANK", rank.to_string());
+            command.env("GLOO_SOCKET_IFNAME", RANK_LABEL);
+            if torch.trainer == Trainer::Nccl {
+                let host = &lab.wiring.namespaces[spec.hosts[rank].index()];
+                command.envs(NCCL).env("NCCL_HOSTID", &host.name).env("NCCL_SOCKET_IFNAME", all_but_the_rank(host));
+            }
             match gates {
                 // The user's own `ANTIPHASE_GATE=off` would be inherited and open the gate that is measured.
                 Some((folder, _)) => command.env("ANTIPHASE_JOB", &spec.id).env("ANTIPHASE_DIR", folder).env_remove("ANTIPHASE_GATE"),
@@ -183,17 +225,17 @@ impl Starter {
 }
 
 impl Torch {
-    fn find(variables: &[(&'static str, PathBuf)]) -> Result<Self> {
+    fn find(trainer: Trainer, variables: &[(&'static str, PathBuf)]) -> Result<Self> {
         // A named interpreter is the only one tried: falling back to another would hide a typing error.
         let named = env::var("ANTIPHASE_PYTHON").ok().filter(|name| !name.is_empty());
         let interpreters = named.as_deref().map_or(INTERPRETERS.to_vec(), |name| vec![name]);
         let mut problems: Vec<String> = Vec::new();
         for python in interpreters {
             // The probe runs with the same variables as a rank will, so what it found is what ranks find.
-            let mut torch = Self { python: python.to_owned(), version: String::new(), variables: variables.to_vec() };
+            let mut torch = Self { trainer, python: python.to_owned(), version: String::new(), variables: variables.to_vec() };
             let mut probe = Command::new(python);
             torch.environment(&mut probe);
-            match probe.args(["-W", "ignore", "-c", PROBE]).stdin(Stdio::null()).output() {
+            match probe.args(["-W", "ignore", "-c", PROBE, trainer.backend()]).stdin(Stdio::null()).output() {
                 Ok(said) if said.status.success() => {
                     torch.version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
                     return Ok(torch);
@@ -202,7 +244,11 @@ impl Torch {
                 Err(e) => problems.push(format!("{python}: {e}")),
             }
         }
-        Err(CaseError::Value { place: "--trainer ddp".into(), problem: problems.join("; ") }.into())
+        Err(CaseError::Value { place: place(trainer), problem: problems.join("; ") }.into())
+    }
+
+    fn place(&self) -> String {
+        place(self.trainer)
     }
 
     fn environment(&self, command: &mut Command) {
@@ -237,6 +283,19 @@ fn variables(program: &Program, programs: Option<&Path>) -> Vec<(&'static str, P
         }
     }
     variables
+}
+
+/// The option that chose a trainer.
+fn place(trainer: Trainer) -> String {
+    use clap::ValueEnum as _;
+    format!("--trainer {}", trainer.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned()))
+}
+
+/// Keeps NCCL to the address of the rank. Its device is a label of `lo`, and NCCL takes what follows a colon in a name for a port; so all
+/// other devices are excluded, each by its whole name.
+fn all_but_the_rank(host: &Namespace) -> String {
+    let ports = host.ports.iter().map(|port| port.device.as_str());
+    format!("^={}", ["lo", management::DEVICE].into_iter().chain(ports).collect::<Vec<_>>().join(","))
 }
 
 fn script(lab: &Lab) -> PathBuf {

@@ -68,6 +68,7 @@ pub fn run(case: &Case, repeats: u32, iterations: u32, (hold, beside): (Hold, &[
         control: Control::Service,
         held_by: hold,
         torch: None,
+        backend: None,
         repeats,
         load: None,
         score: plan.score,

@@ -81,6 +81,8 @@ class Gate:
         self._reason = None
         self._said = False
         self._opened = 0
+        # Why the last call for a stream enqueued nothing; empty where it did.
+        self.stream_refusal = ""
         if not (is_leader() if leader is None else leader):
             # Only one rank of a job is held (ADR 2), so the others need no library and map no page.
             self._reason = "not-leader"
@@ -142,6 +144,31 @@ class Gate:
                 self._calls.done(handle)
             except Exception:  # the gate fails open
                 pass
+
+    def step_in_stream(self, stream, phase=0):
+        """`step` for what is enqueued into a CUDA stream after this: it starts when the stream has come so far and the job may start.
+
+        `stream` is the stream's handle (`torch.cuda.Stream.cuda_stream`). Returns at once, and says whether the stream waits; where it
+        does not, `stream_refusal` says why.
+        """
+        return self._in_stream(lambda calls, handle: calls.step_in_stream(handle, stream, phase))
+
+    def done_in_stream(self, stream):
+        """`done` when a CUDA stream has come so far. Returns at once, and says whether the end will be told."""
+        return self._in_stream(lambda calls, handle: calls.done_in_stream(handle, stream))
+
+    def _in_stream(self, call):
+        handle = self._handle
+        if handle is None:
+            self.stream_refusal = self._reason
+            return False
+        try:
+            refusal = call(self._calls, handle)
+            self.stream_refusal = _library.REFUSALS[refusal]
+            return refusal == 0
+        except Exception as error:  # the gate fails open
+            self.stream_refusal = str(error)
+            return False
 
     @contextlib.contextmanager
     def turn(self, phase=0):

@@ -7,6 +7,20 @@ import threading
 ABI = 1
 NO_LATENESS = -(2**63)
 OUTCOMES = ("went", "held", "slipped", "fail-open")
+# Why nothing was enqueued into a stream, by the numbers of the header; the last is that of a library from before streams.
+REFUSALS = (
+    "",
+    "the gate is off, or of no job",
+    "no CUDA driver in this process, or one from before CUDA 11.7",
+    "CUDA_DEVICE_MAX_CONNECTIONS is 1, so no stream would go on while one waits",
+    "the stream is recorded for a graph",
+    "the threads that let streams go did not start, or did not look for three seconds",
+    "this process is a fork of the one that opened the gate",
+    "too many starts and ends are under way",
+    "the driver refused",
+    "the library knows no streams",
+)
+NO_STREAMS = len(REFUSALS) - 1
 NAME = "libantiphase_gate.so"
 # The plugin for NCCL, which a wheel has beside the library.
 PLUGIN = "libnccl-profiler-antiphase.so"
@@ -50,6 +64,13 @@ class Calls:
         self.done = getattr(library, "antiphase_gate_done", lambda handle: None)
         if hasattr(self.done, "argtypes"):
             self.done.argtypes, self.done.restype = [ctypes.c_void_p], None
+        # Likewise for what streams send.
+        self._step_in_stream = getattr(library, "antiphase_gate_step_in_stream", None)
+        self._done_in_stream = getattr(library, "antiphase_gate_done_in_stream", None)
+        if self._step_in_stream is not None and self._done_in_stream is not None:
+            self._step_in_stream.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32]
+            self._done_in_stream.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+            self._step_in_stream.restype = self._done_in_stream.restype = ctypes.c_int32
         self.flush = library.antiphase_gate_flush
         self.flush.argtypes, self.flush.restype = [ctypes.c_void_p], None
         self.close = library.antiphase_gate_close
@@ -76,6 +97,13 @@ class Calls:
         late = None if step.late_ns == NO_LATENESS else step.late_ns
         reason = self._reason(step.reason).decode()
         return OUTCOMES[step.outcome], reason, step.held_ns, late, step.start_ns, step.plan_version
+
+    def step_in_stream(self, handle, stream, phase):
+        """Why nothing was enqueued; 0 where it was."""
+        return NO_STREAMS if self._step_in_stream is None else self._step_in_stream(handle, stream, phase)
+
+    def done_in_stream(self, handle, stream):
+        return NO_STREAMS if self._done_in_stream is None else self._done_in_stream(handle, stream)
 
 
 def _text(value):

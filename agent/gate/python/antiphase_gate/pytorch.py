@@ -1,13 +1,23 @@
 """Gates for PyTorch loops that cannot take a line of their own. This module imports torch only when it needs it."""
 
 import atexit
+import contextlib
+import os
 import sys
 import time
 
-from . import _say, default_gate
+from . import _OFF, _library, _say, default_gate
 
 # How long the end of the process waits for the last callbacks. A callback needs microseconds, on a busy machine a little more.
 LAST_CALLBACKS = 0.05
+
+# Switches waiting in the streams of a GPU off; the words are those of ANTIPHASE_GATE.
+STREAM_SWITCH = "ANTIPHASE_GATE_STREAM"
+
+# Why a stream does not wait that are no news: this rank does not lead, or the gate is off, or of no job.
+_NO_NEWS = ("not-leader", "closed", _library.REFUSALS[1])
+# Those that pass: recorded for a graph, threads that did not look, too much under way. After any other no stream is tried again.
+_PASSING_REFUSALS = tuple(_library.REFUSALS[at] for at in (4, 5, 7))
 
 # The process groups that live to the end of the process.
 _kept = []
@@ -50,6 +60,24 @@ def _on_a_device(bucket):
         return True
 
 
+def _cuda_device(bucket):
+    """The CUDA device of a bucket's gradients; None for any other device, and where nobody knows."""
+    try:
+        device = bucket.buffer().device
+        return device if device.type == "cuda" else None
+    except Exception:  # a bucket of a version that this package does not know
+        return None
+
+
+def _current(stream):
+    """Makes a stream the current one, where there is one."""
+    if stream is None:
+        return contextlib.nullcontext()
+    import torch
+
+    return torch.cuda.stream(stream)
+
+
 def _done_after(future, gate):
     """A future with the value of this one, which says `done` when it completes.
 
@@ -65,7 +93,63 @@ def _done_after(future, gate):
     return future.then(done)
 
 
-def ddp_comm_hook(hook=None, gate=None):
+class _Streams:
+    """The gate of what the streams of a GPU send. The host of a job runs ahead of its GPU, so a host that waits for the gate asks long before the
+    job is ready; here a stream waits, and the host goes on."""
+
+    def __init__(self, gate):
+        self.gate = gate
+        self._starts = {}
+        self._ends = {}
+        self._said = self._refused = False
+
+    def _stream(self, streams, device):
+        """A stream of our own that has come to where the current one is: a wait in it stops no computing."""
+        import torch
+
+        stream = streams.get(device)
+        if stream is None:
+            stream = streams[device] = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        return stream
+
+    def step(self, device):
+        """The stream that waits for the gate, or None where none does."""
+        if self._refused:
+            return None
+        try:
+            stream = self._stream(self._starts, device)
+            if self.gate.step_in_stream(stream.cuda_stream):
+                return stream
+            why = self.gate.stream_refusal
+        except Exception as error:  # the gate fails open
+            why = "%s: %s" % (type(error).__name__, error)
+        self._refused = why not in _PASSING_REFUSALS
+        if not self._said and why not in _NO_NEWS:
+            self._said = True
+            _say("the host waits in place of the GPU's stream: %s" % why)
+        return None
+
+    def done(self, device):
+        # Another stream than the one that the job waits for, because the call costs what waits for it some microseconds.
+        try:
+            self.gate.done_in_stream(self._stream(self._ends, device).cuda_stream)
+        except Exception:  # the gate fails open
+            pass
+
+
+def _done_when_sent(future, streams, device):
+    """A future with the value of this one; `done` is said when the GPU has come so far. Futures of work on a GPU complete when the
+    work is queued, and their callbacks run on streams that wait for it."""
+
+    def queued(completed):
+        streams.done(device)
+        return completed.value()
+
+    return future.then(queued)
+
+
+def ddp_comm_hook(hook=None, gate=None, in_stream=None):
     """A communication hook for DistributedDataParallel that gates the first bucket of each iteration, and says `done` when
     the last one has been averaged.
 
@@ -73,24 +157,44 @@ def ddp_comm_hook(hook=None, gate=None):
     process group or None as its state) for every bucket, as without the gate. The order of buckets does not change, so
     ranks cannot come to disagree: the first one only begins later.
 
-    Of gradients on a GPU the hook says no `done`: their future completes when the work is queued and not when it is sent, and
-    to let others go that early is worse than to tell nothing. Such a job calls `done()` where host and device meet.
+    Where gradients are on a GPU, a stream of its own waits for the gate, and the all-reduces behind it; computing goes on, and so does
+    the host. The end is said when the GPU has come to it. `in_stream=False` or ANTIPHASE_GATE_STREAM=off lets the host wait instead, and so
+    does a driver that refuses. Then no end is said, because the host does not know it: such a job calls `done()` where host and device
+    meet, or loads the plugin for NCCL.
     """
     if hook is None:
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook as hook
     gate = gate or default_gate()
     # DDP sends buckets in order, and only the last one says so reliably: their number changes after the first iteration.
     first = [True]
+    if in_stream is None:
+        in_stream = os.environ.get(STREAM_SWITCH, "").lower() not in _OFF
+    streams = _Streams(gate)
+    # The device whose streams tell the end of this iteration; None where the host does, or nobody.
+    telling = [None]
+
+    def start(bucket):
+        """The stream in which the iteration's communication starts, if another than the current one."""
+        device = _cuda_device(bucket) if in_stream else None
+        stream = None if device is None else streams.step(device)
+        telling[0] = None if stream is None else device
+        if stream is None:
+            gate.step()
+        return stream
 
     def gated(state, bucket):
+        stream = None
         if first[0]:
             _keep_to_the_end(state)
-            gate.step()
+            stream = start(bucket)
         last = first[0] = bucket.is_last()
-        future = hook(state, bucket)
-        if last and hasattr(future, "then") and not _on_a_device(bucket):
-            return _done_after(future, gate)
-        return future
+        with _current(stream):
+            future = hook(state, bucket)
+        if not last or not hasattr(future, "then"):
+            return future
+        if telling[0] is not None:
+            return _done_when_sent(future, streams, telling[0])
+        return future if _on_a_device(bucket) else _done_after(future, gate)
 
     # DDP compares the annotations of a hook with what it will call it with.
     gated.__annotations__ = dict(getattr(hook, "__annotations__", {}))

@@ -1,6 +1,7 @@
 """The package without PyTorch. The Rust tests run this beside an agent with four jobs: `pass`, `held` (due every 200 ms with
 a tolerance of zero), `far` (which would be held for half a minute) and `turns` (which is granted every start)."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -171,6 +172,12 @@ class WithAgent(unittest.TestCase):
         self.assertEqual(python(code, ANTIPHASE_JOB="pass"), "not-held")
 
 
+class Device(tuple):
+    """As much of torch.device as the hook uses."""
+
+    type = property(lambda self: self[0])
+
+
 class Hooks(unittest.TestCase):
     """Against stand-ins for torch; tests/test_pytorch.py has the real one."""
 
@@ -262,12 +269,106 @@ class Hooks(unittest.TestCase):
         futures[3].complete("fourth")
         self.assertEqual(gate.dones, 2)
 
-    def test_of_gradients_on_a_device_nobody_says_done(self):
+    def test_of_gradients_on_a_device_without_streams_nobody_says_done(self):
         gate = self.Counting()
         future = Hooks.Future()
-        for bucket in (self.bucket(True, "cuda"), types.SimpleNamespace(is_last=lambda: True)):
-            self.assertIs(ddp_comm_hook(lambda state, bucket: future, gate)(None, bucket), future)
-        self.assertEqual(future.callbacks, [])
+        for bucket in (self.bucket(True, "xpu"), self.bucket(True, "cuda"), types.SimpleNamespace(is_last=lambda: True)):
+            self.assertIs(ddp_comm_hook(lambda state, bucket: future, gate, in_stream=False)(None, bucket), future)
+        self.assertEqual((gate.steps, future.callbacks), (3, []))
+
+    class Streams(Counting):
+        """A gate for streams, and as much of torch.cuda as the hook uses; `told` is what happened, in order."""
+
+        def __init__(self, refusal=""):
+            super().__init__()
+            self.told, self.stream_refusal, self.current = [], refusal, "compute"
+            self.made = 0
+
+        def step_in_stream(self, stream):
+            self.told.append(("step", stream))
+            return not self.stream_refusal
+
+        def done_in_stream(self, stream):
+            self.told.append(("done", stream))
+            return not self.stream_refusal
+
+        def stream(self, _device):
+            self.made += 1
+            name = "own %d" % self.made
+            return types.SimpleNamespace(cuda_stream=name, wait_stream=lambda other: self.told.append((name, "waits for", other)))
+
+        @contextlib.contextmanager
+        def enter(self, stream):
+            before, self.current = self.current, stream.cuda_stream
+            yield
+            self.current = before
+
+        def torch(self):
+            cuda = types.SimpleNamespace(Stream=self.stream, current_stream=lambda _: self.current, stream=self.enter)
+            return mock.patch.dict(sys.modules, {"torch": types.SimpleNamespace(cuda=cuda)})
+
+        def hook(self, in_stream=None):
+            def inner(state, bucket):
+                self.told.append(("send", self.current))
+                return Hooks.Future()
+
+            return ddp_comm_hook(inner, self, in_stream)
+
+    def test_of_gradients_on_a_gpu_a_stream_waits_and_its_end_is_told(self):
+        gate = self.Streams()
+        with gate.torch():
+            hook = gate.hook()
+            device = ("cuda", 0)
+            tensor = types.SimpleNamespace(device=Device(device))
+            for last in (False, False, True):
+                given = hook(None, types.SimpleNamespace(is_last=lambda last=last: last, buffer=lambda: tensor))
+                gate.told.append("next")
+            self.assertEqual(gate.steps, 0)
+            expected = [("own 1", "waits for", "compute"), ("step", "own 1"), ("send", "own 1"), "next"]
+            expected += [("send", "compute"), "next", ("send", "compute"), "next"]
+            self.assertEqual(gate.told, expected)
+            # PyTorch calls it with streams as the current ones that have come to the last all-reduce.
+            gate.current = "after"
+            self.assertIsInstance(given, Hooks.Future)
+            self.assertEqual(gate.dones, 0)
+
+    def test_the_end_of_what_a_gpu_sends_is_told_on_another_stream(self):
+        gate, futures = self.Streams(), []
+
+        def inner(state, bucket):
+            futures.append(Hooks.Future())
+            return futures[-1]
+
+        with gate.torch():
+            hook = ddp_comm_hook(inner, gate)
+            tensor = types.SimpleNamespace(device=Device(("cuda", 0)))
+            given = hook(None, types.SimpleNamespace(is_last=lambda: True, buffer=lambda: tensor))
+            gate.told.clear()
+            gate.current = "after"
+            futures[0].complete("averaged")
+        self.assertEqual(gate.told, [("own 2", "waits for", "after"), ("done", "own 2")])
+        self.assertEqual((given.value(), gate.dones, gate.steps), ("averaged", 0, 0))
+
+    def test_where_no_stream_can_wait_the_host_does_and_it_is_said_once(self):
+        device = types.SimpleNamespace(device=Device(("cuda", 0)))
+        bucket = types.SimpleNamespace(is_last=lambda: True, buffer=lambda: device)
+        for refusal, warnings_expected, tried in (("the driver refused", 1, 1), ("the stream is recorded for a graph", 1, 2), ("not-leader", 0, 1)):
+            gate = self.Streams(refusal)
+            with gate.torch(), warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                hook = gate.hook()
+                hook(None, bucket), hook(None, bucket)
+            self.assertEqual((gate.steps, gate.dones, len(said)), (2, 0, warnings_expected))
+            self.assertEqual([what[0] for what in gate.told if what[0] in ("step", "done")], ["step"] * tried)
+        # A torch that this package does not know, and a switch.
+        gate = self.Streams()
+        with mock.patch.dict(sys.modules, {"torch": types.SimpleNamespace()}), self.assertWarns(RuntimeWarning):
+            gate.hook()(None, bucket)
+        self.assertEqual((gate.steps, gate.told[-1]), (1, ("send", "compute")))
+        gate = self.Streams()
+        with gate.torch(), mock.patch.dict("os.environ", {"ANTIPHASE_GATE_STREAM": "off"}):
+            gate.hook()(None, bucket)
+        self.assertEqual((gate.steps, gate.told), (1, [("send", "compute")]))
 
 
 class WithoutLibrary(unittest.TestCase):

@@ -18,7 +18,7 @@ use crate::{
 /// Strict, so that the header is clean in anybody's project.
 const FLAGS: [&str; 5] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1"];
 
-fn source(name: &str) -> PathBuf {
+pub(crate) fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn library() -> PathBuf {
     library
 }
 
-fn run(command: &mut Command) -> Output {
+pub(crate) fn run(command: &mut Command) -> Output {
     // Cargo's own search path has folders in which an older library may lie.
     command.env("LD_LIBRARY_PATH", library().parent().unwrap());
     let output = command.output().unwrap_or_else(|error| panic!("{:?}: {error}; gcc and g++ are needed", command.get_program()));
@@ -39,7 +39,7 @@ fn run(command: &mut Command) -> Output {
 }
 
 /// Builds `c/NAME` against the shared library.
-fn build(compiler: &str, standard: &str, name: &str, into: &Path) -> PathBuf {
+pub(crate) fn build(compiler: &str, standard: &str, name: &str, into: &Path) -> PathBuf {
     let program = into.join(name.replace('.', "-"));
     let folder = library().parent().unwrap().to_owned();
     let mut command = Command::new(compiler);
@@ -49,7 +49,7 @@ fn build(compiler: &str, standard: &str, name: &str, into: &Path) -> PathBuf {
     program
 }
 
-fn has(program: &str) -> bool {
+pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 

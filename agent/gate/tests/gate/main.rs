@@ -13,4 +13,5 @@ mod processes;
 mod python;
 mod restarts;
 mod shared_page;
+mod stream;
 mod turns;
