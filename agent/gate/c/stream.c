@@ -135,6 +135,15 @@ static void closed_while_a_stream_waits(const char *directory, const char *job) 
     CHECK(antiphase_gate_step_in_stream(gate, stream, 0) == 0);
     CHECK(launch(stream, mark, &started) == 0);
     usleep(100000);
+    /* A child that closes its copy lets nothing of its parent go. */
+    pid_t child = fork();
+    if (child == 0) {
+        antiphase_gate_close(gate);
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    usleep(20000);
     CHECK(query(stream) == 600 && started == 0);
     uint64_t before = clock_ns();
     antiphase_gate_close(gate);

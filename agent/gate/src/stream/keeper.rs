@@ -154,7 +154,7 @@ mod tests {
     /// The thread that passes the gate never began, or is dead.
     #[test]
     fn the_watchdog_alone_lets_a_start_go() {
-        let (tickets, keeper) = (Tickets::leaked(), Keeper::default());
+        let (tickets, keeper) = (Tickets::leaked().unwrap(), Keeper::default());
         thread::scope(|scope| {
             let _ends = Ends(tickets);
             scope.spawn(|| keeper.watch(tickets));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn both_threads_are_trusted_while_they_look_and_no_longer() {
-        let tickets = Tickets::leaked();
+        let tickets = Tickets::leaked().unwrap();
         let directory = tempfile::tempdir().unwrap();
         let gate = Gate::open(&crate::Config::new(directory.path(), crate::JobName::try_new("j").unwrap()));
         let keeper = Keeper::start(Arc::new(gate), tickets).unwrap();

@@ -175,7 +175,7 @@ impl StreamGate {
             return Err(Refusal::OneQueue);
         }
         let driver = Driver::of_this_process().ok_or(Refusal::NoDriver)?;
-        let tickets = Tickets::leaked();
+        let tickets = Tickets::leaked().ok_or(Refusal::Unwatched)?;
         let (page, bytes) = tickets.page();
         // SAFETY: tickets stay for ever.
         unsafe { driver.register(page, bytes) }?;
@@ -186,7 +186,10 @@ impl StreamGate {
 
 impl Drop for StreamGate {
     fn drop(&mut self) {
-        if let Some(Ok(Started { tickets, number, .. })) = self.started.get() {
+        // A child that closes its copy lets go nothing of its parent's, whose page it shares.
+        if let Some(Ok(Started { tickets, number, process, .. })) = self.started.get()
+            && *process == fork::generation()
+        {
             // Nobody enqueues any more: there is no other owner.
             let last = number.lock().map_or_else(|poisoned| *poisoned.into_inner(), |last| *last);
             tickets.let_go(last);

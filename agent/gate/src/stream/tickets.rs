@@ -43,11 +43,8 @@ pub(super) enum Event {
 /// How an end is written where phases are.
 const END: u32 = u32::MAX;
 
-/// The number that the GPU waits for, on a page of its own: the whole page is registered with the driver.
-#[repr(C, align(4096))]
-struct Word {
-    go: AtomicU32,
-}
+/// The memory that the GPU sees: one page, of which the first word is the number that streams wait for.
+const PAGE_BYTES: usize = 4096;
 
 #[derive(Default)]
 struct Ticket {
@@ -70,7 +67,8 @@ pub(super) struct Taken {
 
 /// All of one gate. Lives as long as the process, because GPU and driver may come to it at any time.
 pub(super) struct Tickets {
-    word: Word,
+    /// Streams may go up to this number.
+    go: &'static AtomicU32,
     tickets: [Ticket; TICKETS],
     /// Changes with each thing that the threads should look at; they sleep at it.
     bell: AtomicU64,
@@ -78,10 +76,10 @@ pub(super) struct Tickets {
 }
 
 impl Tickets {
-    /// For the rest of the process.
-    pub(super) fn leaked() -> &'static Self {
+    /// For the rest of the process; `None` where the system has no page.
+    pub(super) fn leaked() -> Option<&'static Self> {
         let all: &'static Self = Box::leak(Box::new(Self {
-            word: Word { go: AtomicU32::new(0) },
+            go: shared_word()?,
             tickets: std::array::from_fn(|_| Ticket::default()),
             bell: AtomicU64::new(0),
             ended: AtomicBool::new(false),
@@ -89,12 +87,12 @@ impl Tickets {
         for ticket in &all.tickets {
             let _ = ticket.home.set(all);
         }
-        all
+        Some(all)
     }
 
     /// The page to register, and its size.
     pub(super) fn page(&'static self) -> (*mut c_void, usize) {
-        (self.word.go.as_ptr().cast(), size_of::<Word>())
+        (self.go.as_ptr().cast(), PAGE_BYTES)
     }
 
     /// Takes the ticket of that number for an event, and gives what [`came`] is to be called with; `None` where all are under way.
@@ -151,12 +149,12 @@ impl Tickets {
     pub(super) fn let_go(&self, number: u32) {
         let later = |go: u32| is_before(go, number).then_some(number);
         // Release: what the host did before is done when the GPU sees the number.
-        let _ = self.word.go.fetch_update(Ordering::Release, Ordering::Relaxed, later);
+        let _ = self.go.fetch_update(Ordering::Release, Ordering::Relaxed, later);
     }
 
     /// Whether a start of that number may go, or has.
     pub(super) fn is_let_go(&self, number: u32) -> bool {
-        !is_before(self.word.go.load(Ordering::Relaxed), number)
+        !is_before(self.go.load(Ordering::Relaxed), number)
     }
 
     /// Lets starts go that waited too long, and gives the time at which the next one will have.
@@ -210,6 +208,18 @@ impl Tickets {
     }
 }
 
+/// A word on a page of its own, for the rest of the process.
+///
+/// The page is shared memory and not the process's own: after a fork, such as that of a worker that loads data, a page of its own is
+/// copied for whoever writes first, and on older kernels that leaves the GPU with the page that nobody writes any more.
+fn shared_word() -> Option<&'static AtomicU32> {
+    let (read_write, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, which touches no other memory.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), PAGE_BYTES, read_write, shared, -1, 0) };
+    // SAFETY: the mapping is there, aligned to a page, zero, never unmapped, and its first word is used as this atomic alone; the GPU reads it.
+    (page != libc::MAP_FAILED).then(|| unsafe { AtomicU32::from_ptr(page.cast()) })
+}
+
 /// The stream has come to a ticket. Runs in a thread of the driver, and neither waits, nor allocates, nor panics, nor calls the driver.
 ///
 /// # Safety
@@ -242,7 +252,7 @@ mod tests {
 
     #[test]
     fn tickets_are_taken_in_their_order_also_where_numbers_wrap() {
-        let tickets = Tickets::leaked();
+        let tickets = Tickets::leaked().unwrap();
         let numbers = [u32::MAX - 1, u32::MAX, 0, 1];
         let events = [Event::Start(0), Event::End, Event::Start(7), Event::End];
         let given: Vec<*mut c_void> = numbers.iter().zip(events).map(|(&number, event)| enqueue(tickets, number, event)).collect();
@@ -258,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_number_is_let_go_once_and_never_taken_back() {
-        let tickets = Tickets::leaked();
+        let tickets = Tickets::leaked().unwrap();
         tickets.let_go(5);
         tickets.let_go(3);
         assert!(tickets.is_let_go(5) && !tickets.is_let_go(6));
@@ -271,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_place_is_given_again_once_its_ticket_is_answered() {
-        let tickets = Tickets::leaked();
+        let tickets = Tickets::leaked().unwrap();
         let first = enqueue(tickets, 1, Event::Start(0));
         let again = 1 + TICKETS as u32;
         assert_eq!(tickets.enqueue(again, Event::End), None);
@@ -287,7 +297,7 @@ mod tests {
 
     #[test]
     fn what_nobody_takes_up_goes_and_what_is_taken_up_has_longer() {
-        let tickets = Tickets::leaked();
+        let tickets = Tickets::leaked().unwrap();
         let [first, second, end] =
             [(1, Event::Start(0)), (2, Event::Start(0)), (3, Event::End)].map(|(n, event)| enqueue(tickets, n, event));
         let at = now();
@@ -308,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_was_taken_up_and_forgotten_goes() {
-        let tickets = Tickets::leaked();
+        let tickets = Tickets::leaked().unwrap();
         come(enqueue(tickets, 1, Event::Start(0)));
         tickets.take().unwrap();
         assert_eq!(tickets.overdue(now().saturating_add(WAIT_MAX)), None);
