@@ -164,6 +164,22 @@ mod tests {
         });
     }
 
+    /// A turn that is asked for after the start went would be nobody's, and others would wait for it.
+    #[test]
+    fn a_start_that_was_let_go_does_not_pass_the_gate() {
+        let (tickets, directory) = (Tickets::leaked().unwrap(), tempfile::tempdir().unwrap());
+        let report = crate::ReportReader::open_or_create(directory.path(), "j").unwrap();
+        let gate = Arc::new(Gate::open(&crate::Config::new(directory.path(), crate::JobName::try_new("j").unwrap())));
+        let keeper = Keeper::start(Arc::clone(&gate), tickets).unwrap();
+        tickets.let_go(1);
+        [(1, Event::Start(0)), (2, Event::End), (3, Event::Start(0))].into_iter().for_each(|(number, event)| come(tickets, number, event));
+        eventually("second start", || tickets.is_let_go(3));
+        tickets.end();
+        eventually("end", || Arc::strong_count(&keeper) == 1);
+        gate.flush();
+        assert_eq!(report.read().unwrap().tracker.counters().iterations, 1);
+    }
+
     #[test]
     fn both_threads_are_trusted_while_they_look_and_no_longer() {
         let tickets = Tickets::leaked().unwrap();
