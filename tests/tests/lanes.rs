@@ -17,7 +17,17 @@ use tempfile::TempDir;
 const REPORT: &str = r#"<testsuites>
     <testsuite name="a::b">
         <testcase name="module::quick" classname="a::b" timestamp="2026-11-22T10:00:00.000Z" time="0.020">
+            <system-out>skipped: a&lt;b is &quot;missing&quot; (package c), so &apos;d&apos; was not tried</system-out>
+        </testcase>
         <testcase name="module::slow" classname="a::b" timestamp="2026-11-22T10:00:00.000Z" time="12.340">
+            <system-out>
+running 1 test
+nothing was skipped: this line is about something else
+skipped: no tool &amp; no root
+test module::slow ... ok
+</system-out>
+            <system-err>skipped: no data
+</system-err>
         <testcase name="module::slower" classname="a" timestamp="2026-11-22T10:00:00.000Z" time="101.000">
 "#;
 
@@ -81,9 +91,23 @@ fn a_failed_test_does_not_hide_the_doctests() {
 #[test]
 fn the_slowest_tests_are_named() {
     let output = text(&Lane::new(0, 0).run("test.sh", &[]).stdout);
-    let named: Vec<&str> = output.lines().filter(|line| line.contains("module::")).collect();
+    let named: Vec<&str> = output.lines().filter(|line| line.contains("module::") && !line.starts_with("test:   a")).collect();
     let expected = ["test:    101.0  a module::slower", "test:     12.3  a::b module::slow", "test:      0.0  a::b module::quick"];
     assert_eq!(named, expected, "{output}");
+}
+
+/// nextest prints nothing of a test that passed, so what was missing would be seen by nobody.
+#[test]
+fn what_was_skipped_is_told_with_the_reason() {
+    let output = text(&Lane::new(0, 0).run("test.sh", &[]).stdout);
+    let told: Vec<&str> = output.lines().skip_while(|line| !line.contains("counted as passed")).take(4).collect();
+    let expected = [
+        "test: skipped for want of something, and counted as passed: 3 times",
+        "test:   a::b module::quick: a<b is \"missing\" (package c), so 'd' was not tried",
+        "test:   a::b module::slow: no tool & no root",
+        "test:   a::b module::slow: no data",
+    ];
+    assert_eq!(told, expected, "{output}");
 }
 
 #[test]
