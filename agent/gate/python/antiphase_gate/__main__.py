@@ -14,6 +14,16 @@ _DIRECTORY = "/run/antiphase"
 _STEM_MAX = 200
 
 
+def _streams():
+    """Why streams of a GPU do not wait, as far as the environment says it; nothing is loaded, and most jobs here have no GPU."""
+    switch = os.environ.get(_library.STREAM_SWITCH, "")
+    if switch.lower() in _OFF:
+        return "%s is %s" % (_library.STREAM_SWITCH, switch)
+    if os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "").strip() == "1":
+        return _library.REFUSALS[3]
+    return ""
+
+
 def _findings():
     """What was looked at, what was found, and whether it keeps a gate from holding."""
     try:
@@ -27,6 +37,9 @@ def _findings():
     if switch:
         off = switch.lower() in _OFF
         yield "ANTIPHASE_GATE", switch + (", which switches the gate off" if off else ""), off
+    streams = _streams()
+    if streams:
+        yield "GPU streams", "the host waits in their place: %s" % streams, False
     job = os.environ.get("ANTIPHASE_JOB")
     yield "job", job or "missing: ANTIPHASE_JOB is not set", not job
     leader = is_leader()

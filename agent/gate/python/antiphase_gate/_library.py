@@ -21,6 +21,8 @@ REFUSALS = (
     "the library knows no streams",
 )
 NO_STREAMS = len(REFUSALS) - 1
+# Switches waiting in the streams of a GPU off; the words are those of ANTIPHASE_GATE.
+STREAM_SWITCH = "ANTIPHASE_GATE_STREAM"
 NAME = "libantiphase_gate.so"
 # The plugin for NCCL, which a wheel has beside the library.
 PLUGIN = "libnccl-profiler-antiphase.so"

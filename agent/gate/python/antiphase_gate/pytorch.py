@@ -11,9 +11,6 @@ from . import _OFF, _library, _say, default_gate
 # How long the end of the process waits for the last callbacks. A callback needs microseconds, on a busy machine a little more.
 LAST_CALLBACKS = 0.05
 
-# Switches waiting in the streams of a GPU off; the words are those of ANTIPHASE_GATE.
-STREAM_SWITCH = "ANTIPHASE_GATE_STREAM"
-
 # Why a stream does not wait that are no news: this rank does not lead, or the gate is off, or of no job.
 _NO_NEWS = ("not-leader", "closed", _library.REFUSALS[1])
 # Those that pass: recorded for a graph, threads that did not look, too much under way. After any other no stream is tried again.
@@ -168,7 +165,7 @@ def ddp_comm_hook(hook=None, gate=None, in_stream=None):
     # DDP sends buckets in order, and only the last one says so reliably: their number changes after the first iteration.
     first = [True]
     if in_stream is None:
-        in_stream = os.environ.get(STREAM_SWITCH, "").lower() not in _OFF
+        in_stream = os.environ.get(_library.STREAM_SWITCH, "").lower() not in _OFF
     streams = _Streams(gate)
     # The device whose streams tell the end of this iteration; None where the host does, or nobody.
     telling = [None]

@@ -391,6 +391,13 @@ class WithoutLibrary(unittest.TestCase):
         if AGENT:
             status, text = ended(code, ANTIPHASE_JOB="held")
             self.assertEqual(status, 0, text)
+            self.assertNotIn("GPU streams", text)
+            for variables, why in (
+                ({"CUDA_DEVICE_MAX_CONNECTIONS": "1"}, "CUDA_DEVICE_MAX_CONNECTIONS is 1"),
+                ({"ANTIPHASE_GATE_STREAM": "off"}, "ANTIPHASE_GATE_STREAM is off"),
+            ):
+                status, text = ended(code, ANTIPHASE_JOB="held", **variables)
+                self.assertEqual((status, why in text), (0, True), text)
             status, text = ended(code, ANTIPHASE_JOB="nobody")
             self.assertEqual(status, 1)
             self.assertIn("missing: no %s/nobody.page; is the job committed" % os.environ["ANTIPHASE_DIR"], text)
