@@ -394,6 +394,43 @@ fn a_large_body_is_decoded_beside_the_tasks() {
     assert!(longest < whole / 2 + Duration::from_millis(20), "others waited {longest:?} of {whole:?}");
 }
 
+/// Phases of a job that whoever may write a profile sends; a profile may have 4,096.
+const PHASES: u64 = 700;
+/// Processor time that four such jobs on the same links may take: they took 17 s, and take 2 s (debug build).
+const PLANNED_CPU_S: f64 = 8.0;
+
+/// Seconds of processor time of a process (proc(5), utime and stime, in hundredths of a second).
+fn processor_s(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The name, which may hold spaces, ends with the last bracket; the numbers are the 14th and the 15th field.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
+}
+
+/// Whoever may write a profile, such as any user of Kubernetes or Slurm, keeps nobody's change waiting for long by its phases.
+#[test]
+fn profiles_of_many_phases_cost_no_more_than_seconds_of_planning() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    for (n, period) in [399_999_983, 401_000_003, 397_000_021, 403_999_997].into_iter().enumerate() {
+        let step = period / PHASES;
+        let phase = |i: u64| {
+            let duration = step / 3 + (i * 7_919) % (step / 4);
+            json!({ "start_ns": i * step, "duration_ns": duration, "rate_mbps": 40_000 + i, "collective": "ring", "scope": "data" })
+        };
+        let profile = json!({
+            "schema": "antiphase.profile/v1", "name": "x", "period_ns": period, "phases": (0..PHASES).map(phase).collect::<Vec<_>>(),
+            "ranks": { "dp": 2 }, "source": "declared",
+        });
+        let job = json!({ "id": format!("j{n}"), "profile": profile.to_string(), "hosts": ["h1", "h5"] });
+        let (status, answer) = service.ask("POST", "/v1alpha1/commit", &json!({ "jobs": [job] }).to_string());
+        assert_eq!(status, 200, "{answer}");
+    }
+    let took = processor_s(service.child.id());
+    println!("{took:.1} s of processor time");
+    assert!(took < PLANNED_CPU_S, "{took} s");
+}
+
 /// Groups of five jobs whose periods lock in several ways, which take long.
 fn hard(groups: usize) -> String {
     let periods = [240_000, 360_000, 400_000, 300_000, 480_000];
