@@ -22,7 +22,7 @@ import syslog
 import threading
 import uuid
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Optional
 
@@ -83,8 +83,8 @@ class Settings:
 
     def say(self, line: str, wrong: bool = False) -> None:
         """Writes a line to the log: a file, or the system's. Never raises: what cannot be written goes to the next of file, system and stderr."""
-        # Surrogates come from bytes of a comment that are no UTF-8.
-        line = " ".join(line.replace("\0", " ").split()).encode("utf-8", "backslashreplace").decode("utf-8")
+        # What a user wrote moves no cursor of whoever reads the log. Surrogates come from bytes of a comment that are no UTF-8.
+        line = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in " ".join(line.split()))
         try:
             if self.log is not None:
                 try:
@@ -111,7 +111,7 @@ def hosts(text: str) -> list[str]:
     out: list[str] = []
     for part in _parts(text):
         pieces = re.split(r"\[([^\[\]]*)\]", part)
-        choices = [list(_numbers(piece)) if odd % 2 else [piece] for odd, piece in enumerate(pieces)]
+        choices = [list(islice(_numbers(piece), HOSTS_MAX + 1)) if odd % 2 else [piece] for odd, piece in enumerate(pieces)]
         count = 1
         for choice in choices:
             count *= len(choice)
@@ -123,7 +123,8 @@ def hosts(text: str) -> list[str]:
 
 def _parts(text: str) -> list[str]:
     """The list at its commas, but for those in brackets."""
-    if not re.fullmatch(r"(?:[^\[\],\s]+|\[[0-9,-]+\]|,)+", text):
+    # One character at a time: a repetition within a repetition takes twice as long for each character of a text that does not fit.
+    if not re.fullmatch(r"(?:[^\[\],\s]|\[[0-9,-]+\]|,)+", text):
         raise Wrong(f"{text!r:.100}: no list of hosts")
     return [part for part in re.split(r",(?![^\[]*\])", text) if part]
 

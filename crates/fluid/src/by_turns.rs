@@ -106,6 +106,12 @@ pub struct ByTurns<'a> {
 }
 
 impl ByTurns<'_> {
+    /// What the runs have cost so far, in demands that were looked at ([`crate::WORK_MAX`]).
+    #[must_use]
+    pub fn work(&self) -> u64 {
+        self.runs.iter().map(Run::work).sum()
+    }
+
     /// The mean over the first `runs` of the trial, 0 counting as one, each run so far. The spans of one run may only become longer.
     pub fn see(&mut self, span: Span, runs: u32) -> TrialTimes {
         let Component { jobs, layout } = self.component;

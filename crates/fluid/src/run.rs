@@ -140,7 +140,7 @@ impl<'a> Run<'a> {
     }
 
     /// What the run has cost: events of many jobs on one link look at all of them.
-    fn work(&self) -> u64 {
+    pub(crate) fn work(&self) -> u64 {
         self.sharing.work() + self.turns.as_ref().map_or(0, Asking::work)
     }
 

@@ -272,8 +272,12 @@ fn advise_by(question: &Question<'_>, gives_up: bool) -> Advice {
     }
     let whole = hopeless.is_none().then(|| everybody.clone());
     free.given_up = hopeless;
-    let mut tried: Vec<Predicted> = search.best(&free).into_iter().map(tell).collect();
+    let mut tried: Vec<Predicted> = search.best(&free).into_iter().map_while(|best| (!asked.is_costly()).then(|| tell(best))).collect();
     tried.extend(whole);
+    if asked.is_costly() {
+        // What was seen of them by then was not judged.
+        tried.clear();
+    }
     let gains = tried.iter().filter_map(|p| Some((judge.mean_that_gains(p)?, p)));
     let chosen = gains.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(&told, |best| best.1).clone();
     let quiet = tried.iter().filter(|p| judge.quiets(p, &chosen)).min_by(|a, b| a.overlap.total_cmp(&b.overlap)).cloned();
@@ -296,6 +300,9 @@ impl Judge<'_> {
             !p.cut_short && p.mean <= free.mean - GAIN_MIN && slowest(p, free) <= 1.0 + slower
         };
         if !gains(p, self.told, SLOWER_MAX) {
+            return None;
+        }
+        if self.of.is_costly() {
             return None;
         }
         let again = self.again(p);

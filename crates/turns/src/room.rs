@@ -51,12 +51,13 @@ impl Room {
 
     /// When the start may fit after `now`, if nobody tells anything before.
     pub(crate) fn fits_after(&mut self, demand: &Demand, now: FabricTime, limits: &[Rate]) -> Option<FabricTime> {
-        let mut times = core::mem::take(&mut self.times);
+        let (mut times, mut work) = (core::mem::take(&mut self.times), 0);
         times.clear();
-        self.on_links(demand).for_each(|(_, spans, left)| candidates(spans, now, left, &mut times));
-        times.sort_unstable();
-        times.dedup();
-        times.truncate(CANDIDATES_MAX);
+        for (_, spans, left) in self.on_links(demand) {
+            candidates(spans, now, left, &mut times);
+            work += spans.len() as u64 * left.len() as u64;
+        }
+        self.work += work;
         let found = times.iter().copied().find(|&at| self.fits(demand, at, limits)).map(FabricTime);
         self.times = times;
         found
@@ -87,10 +88,20 @@ fn fits(spans: &[Span], at: u64, left: &[Left], limit: Rate, work: &mut u64) -> 
 }
 
 /// Times at which a start of these spans that does not fit now may fit, if nothing else happens: where one of its spans would begin as
-/// somebody else's ends.
+/// somebody else's ends. The [`CANDIDATES_MAX`] first of all links are in `out`, ascending.
 fn candidates(spans: &[Span], now: FabricTime, left: &[Left], out: &mut Vec<u64>) {
     for span in spans {
-        out.extend(left.iter().filter_map(|l| l.to.checked_sub(span.from)).filter(|&t| t > now.0));
+        for time in left.iter().filter_map(|l| l.to.checked_sub(span.from)).filter(|&t| t > now.0) {
+            let is_full = out.len() >= CANDIDATES_MAX;
+            // Two jobs of thousands of phases have millions of such times, nearly all of them too late.
+            if is_full && out.last().is_some_and(|last| *last <= time) {
+                continue;
+            }
+            if let Err(at) = out.binary_search(&time) {
+                out.truncate(CANDIDATES_MAX - 1);
+                out.insert(at, time);
+            }
+        }
     }
 }
 
@@ -108,6 +119,25 @@ mod tests {
     fn profile() -> Profile {
         let ups = [up(100, 120, 10), up(150, 170, 10)].to_vec();
         Profile::new([Use { link: 3, ups }, Use { link: 5, ups: [up(110, 130, 4)].to_vec() }].to_vec())
+    }
+
+    /// Of any number of times those that a sort would put first.
+    #[test]
+    fn the_first_times_are_kept() {
+        let mut random = 7_u64;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % 500
+        };
+        let spans: Vec<Span> = (0..20).map(|_| Span { from: next(), to: 0, rate: Rate(1) }).collect();
+        let left: Vec<Left> = (0..40).map(|_| Left { from: 0, to: next() + 100, rate: 1 }).collect();
+        let mut sorted: Vec<u64> =
+            spans.iter().flat_map(|s| left.iter().filter_map(|l| l.to.checked_sub(s.from))).filter(|t| *t > 50).collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let mut kept = Vec::new();
+        candidates(&spans, FabricTime(50), &left, &mut kept);
+        assert_eq!(kept, sorted[..CANDIDATES_MAX]);
     }
 
     #[test]

@@ -25,6 +25,9 @@ HOLD = "antiphase/hold"
 FIELDS = "ranked.id,ranked.outcome,ranked.reason,ranked.time_by_turns,plan_version"
 MESSAGE_CHARS_MAX = 500
 """Longest message that is written into a pod."""
+NAMESPACE_S = 5.0
+"""How long one look is busy with the gangs of one namespace. Those that are left come first in the next look: whoever makes pods by the
+thousand, or profiles that take the service long, keeps gangs of his own namespace waiting, and others for one call more."""
 
 
 _SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -70,6 +73,8 @@ class Controller:
     """When each job of ours was last committed, by its name in the plan."""
     _others: set[str] = field(default_factory=set)
     """Gangs that run and are not ours, so that the service is asked once for each."""
+    _looked: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When each gang was looked at last."""
     _room: Optional[tuple[list[Node], dict[str, int]]] = None
     """Nodes, and the devices that pods have on each, as of this look."""
 
@@ -82,18 +87,25 @@ class Controller:
         """One look at everything. The answer is the version of pods from which to watch."""
         pods, version = self.api.list("/api/v1/pods", slim, labelSelector=JOB)
         gangs, self._room = Gang.of(pods), None
-        for key, gang in gangs.items():
+        busy: dict[str, float] = {}
+        for key in sorted(gangs, key=lambda key: self._looked.get(key, float("-inf"))):
+            gang, began = gangs[key], self.clock()
+            asks = busy.get(gang.namespace, 0.0) < NAMESPACE_S
             try:
-                self._gang(gang)
+                self._gang(gang, asks)
             except ApiError as error:
                 # 409: somebody changed a pod, and the next look sees it.
                 self.say(f"{gang.name}: {error}")
             except Exception as error:
                 # What one gang says must stop neither the others nor, if we cannot read it, itself.
                 self._fail_open(gang, f"{type(error).__name__}: {error}")
+            if asks:
+                self._looked[key] = began
+            busy[gang.namespace] = busy.get(gang.namespace, 0.0) + self.clock() - began
             if not gang.gated:
                 self._waits.pop(key, None)
         self._waits = {key: since for key, since in self._waits.items() if key in gangs}
+        self._looked = {key: at for key, at in self._looked.items() if key in gangs}
         alive = {gang.name for gang in gangs.values() if gang.pods}
         self._others &= alive
         self._release(alive)
@@ -109,14 +121,19 @@ class Controller:
     def _lease_ms(self) -> int:
         return int(self.settings.lease_s * 1_000)
 
-    def _gang(self, gang: Gang) -> None:
+    def _gang(self, gang: Gang, asks: bool) -> None:
+        """Does for a gang what is to be done now; unless it `asks`, only what ends its wait."""
         if not gang.gated:
-            self._renew(gang)
+            if asks:
+                self._renew(gang)
             return
         now = self.clock()
         waiting, asking = self._waits.setdefault((gang.namespace, gang.job), (now, now))
         if now - waiting > self.settings.place_s:
             self._open(gang, f"runs as it comes: {len(gang.pods)} of {gang.size} pods, and no nodes for them in {self.settings.place_s:.0f} s")
+        elif not asks:
+            # The service was not asked, so it is not the one that does not answer.
+            self._waits[(gang.namespace, gang.job)] = (waiting, now)
         elif len(gang.pods) >= gang.size:
             try:
                 self._place(gang)

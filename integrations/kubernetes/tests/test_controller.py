@@ -311,6 +311,32 @@ class Placing(unittest.TestCase):
         self.assertIn("ml.b: runs as it comes: KeyError: 'bug'", self.said)
         self.assertFalse([path for path in self.server.asked if "configmaps" in path])
 
+    def test_gangs_of_one_namespace_hold_no_other_namespace_up(self) -> None:
+        for n in range(40):
+            self.add(pod(f"e{n}-0", f"e{n}", 0, namespace="evil", profile="vgg16"))
+        good = self.add(pod("good-0", "z", 0, profile="vgg16"))
+        controller = self.controller()
+        place, tried = controller._place, []
+
+        def slow(gang: Any) -> None:
+            """As for profiles that take the service as long as its client waits."""
+            if gang.namespace == "evil":
+                tried.append(gang.job)
+                self.now += 20
+            else:
+                place(gang)
+
+        controller._place = slow  # type: ignore[method-assign]
+        controller.look()
+        self.assertEqual((self.now, self.committed()["ml.z"]), (20.0, [self.place(good)]))
+        # Each look goes on with others, and nobody waits longer than for nodes that do not come.
+        for _ in range(3):
+            controller.look()
+        self.assertEqual(len(set(tried)), 4)
+        self.now += 601
+        controller.look()
+        self.assertEqual({self.place(path) for path in self.server.objects if "/pods/e" in path}, {"anywhere"})
+
     def test_gangs_of_one_look_share_what_is_free_and_nodes_are_asked_once(self) -> None:
         for n in range(3, 25):
             self.server.delete(f"/api/v1/nodes/h{n}")

@@ -36,6 +36,21 @@ class Hosts(unittest.TestCase):
                 slurm.hosts(text)
 
 
+    def test_no_list_takes_long_or_much(self) -> None:
+        # Found at the end only; and ranges that are more than all hosts, before they are made.
+        for text in ("a" * 100_000 + "[", "a" * 100_000 + " ", "h[" + "1-99999," * 5_000 + "1]"):
+            began = time.monotonic()
+            with self.assertRaises(slurm.Wrong):
+                slurm.hosts(text)
+            self.assertLess(time.monotonic() - began, 5)
+
+    def test_what_a_user_wrote_moves_no_cursor(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            settings = slurm.Settings(log=f"{folder}/log")
+            settings.say("a\x1b[2J\0\x9b\udcff b\nc \u202e\u00e9")
+            self.assertEqual(Path(f"{folder}/log").read_text(encoding="utf-8"), "a\\x1b[2J\\x00\\x9b\\xdcff b c \\x202e\u00e9\n")
+
+
 class Comments(unittest.TestCase):
     def test_a_comment_names_a_model_or_a_profile(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -21,9 +21,6 @@ const NODES_MAX: usize = 1_000;
 /// Hosts in all candidates of one request: a job of 1,000 hosts on 1,000 nodes, which takes some 50 MB while it is judged.
 const PLACES_MAX: usize = 1_000_000;
 
-/// What is read of an evaluation: the rest of a thousand candidates would be hundreds of megabytes.
-const FIELDS: [&str; 4] = ["ranked.id", "ranked.reason", "ranked.time_interleaved", "ranked.shifts"];
-
 /// What is read of a pod (`v1.Pod`): its annotations and labels.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -134,23 +131,10 @@ async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> 
         candidates,
         objective: pb::Objective::Time.into(),
         predict: true,
-        fields: FIELDS.map(str::to_owned).to_vec(),
         ..pb::EvaluateRequest::default()
     };
-    let answer = api.evaluate(question.who, request).await.map_err(|e| e.message)?;
-    let mut losses = BTreeMap::new();
-    for evaluation in answer.ranked {
-        let loss = loss(&evaluation).ok_or_else(|| format!("node {:?}: no times are predicted {}", evaluation.id, evaluation.reason))?;
-        losses.insert(evaluation.id, loss);
-    }
+    let losses = api.losses(question.who, request).await.map_err(|e| e.message)?;
     Ok(question.nodes.iter().map(|node| losses.get(node).copied()).collect())
-}
-
-/// By how much the predicted iterations of all jobs are longer than alone, in sum.
-fn loss(evaluation: &pb::Evaluation) -> Option<f64> {
-    let of = |job: &pb::JobShift| Some(job.interleaved_ns? as f64 / job.solo_ns.filter(|solo| *solo > 0)? as f64 - 1.0);
-    evaluation.time_interleaved?;
-    evaluation.shifts.iter().map(of).sum()
 }
 
 /// What the pod's job is called in the plan, and where pods of it stand: as the scheduler knows, as the pod says, and as it is committed.

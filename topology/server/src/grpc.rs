@@ -153,7 +153,7 @@ impl Topology for Rpcs {
         let who = caller(&request).who;
         self.answer(request, async |r| {
             let mask = mask("EvaluateResponse", &r.fields)?;
-            keep(&mask, self.api.evaluate(who, r).await?)
+            self.api.evaluate(who, r, move |answer| keep(&mask, answer)).await
         })
         .await
     }

@@ -15,7 +15,8 @@ use crate::{records, vital};
 /// Most batches in one transaction. The state machine has one under way at a time, with all changes that came meanwhile; so this only
 /// bounds what another writer of batches could make of one.
 const BATCHES_MAX: usize = 256;
-/// How often a store that is in doubt is verified and synced again while nobody asks for a change.
+/// How often it is looked after a store while nobody asks for a change: one in doubt is verified and synced again, and one that was
+/// taken away is noticed.
 const RESYNC_EVERY: Duration = Duration::from_secs(5);
 
 /// What became of batches: all of one transaction together; none, where a store in doubt was verified and synced again by itself.
@@ -128,21 +129,23 @@ fn run(
     mut done: impl FnMut(Outcome),
 ) {
     loop {
-        // A store that is well has nothing to do without a batch; a store in doubt is tried again every `RESYNC_EVERY`.
-        let first = if store.doubt().is_some() { queue.recv_timeout(RESYNC_EVERY) } else { queue.recv().map_err(Into::into) };
-        let batches: Vec<_> = match first {
+        let batches: Vec<_> = match queue.recv_timeout(RESYNC_EVERY) {
             // Whatever waits goes into the same transaction: one sync serves up to `BATCHES_MAX` batches.
             Ok(first) => std::iter::once(first).chain(queue.try_iter().take(BATCHES_MAX - 1)).collect(),
             Err(mpsc::RecvTimeoutError::Timeout) => Vec::new(),
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         };
-        let tickets = batches.iter().map(|(ticket, _)| *ticket).collect();
-        let (began, resyncs) = (Instant::now(), store.resyncs());
+        let tickets: Vec<Ticket> = batches.iter().map(|(ticket, _)| *ticket).collect();
+        let (began, resyncs, doubted) = (Instant::now(), store.resyncs(), store.doubt().is_some());
         // The revision moves only with a success: the next append builds on what is acknowledged.
         let result = write(&mut store, revision, &batches).map(|now| revision = now);
         // The health is set before the outcome goes out: a caller that is refused finds `/readyz` saying so.
         health.done(batches.len(), result.as_ref().err().cloned());
-        done(Outcome { tickets, result, took: began.elapsed(), resynced: store.resyncs() > resyncs });
+        let resynced = store.resyncs() > resyncs;
+        // Nobody needs to hear that a store which was well still is.
+        if !tickets.is_empty() || doubted || resynced || result.is_err() {
+            done(Outcome { tickets, result, took: began.elapsed(), resynced });
+        }
     }
     // The last chance to clear a doubt: once the file is closed, a restart may find what was refused.
     if let Err(reason) = store.verify_and_resync() {

@@ -171,6 +171,45 @@ impl Drop for Tmpfs<'_> {
     }
 }
 
+/// A state file that is moved or deleted under a running service is written anew where the next start looks; one that somebody else has put
+/// there is not replaced, and nothing is acknowledged meanwhile.
+#[test]
+fn a_state_file_that_is_taken_away_costs_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, away) = (folder.path().join("state.redb"), folder.path().join("away.redb"));
+    let mut service = Service::start(&state);
+    assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+    fs::rename(&state, &away).unwrap();
+    assert_eq!(service.commit("b", &["h2", "h6"]).0, 200);
+    let restarted = |service: &mut Service| {
+        service.signal(Signal::KILL);
+        service.wait();
+        let again = Service::start(&state);
+        let jobs = again.ask("GET", "/v1alpha1/jobs?fields=jobs.id", "").1["jobs"].clone();
+        (again, jobs)
+    };
+    let (mut service, jobs) = restarted(&mut service);
+    assert_eq!(jobs, json!([{ "id": "a" }, { "id": "b" }]));
+    // Nobody changes anything, and it is noticed.
+    fs::remove_file(&state).unwrap();
+    service.wait_for_log("the state file was written anew and is well");
+    let (mut service, jobs) = restarted(&mut service);
+    assert_eq!(jobs, json!([{ "id": "a" }, { "id": "b" }]));
+
+    fs::rename(&state, &away).unwrap();
+    let other = Service::start(&state);
+    let (status, message) = service.refused("POST", "/v1alpha1/commit", &json!({ "jobs": [job("c", &["h3", "h7"])] }).to_string());
+    assert!(status == 503 && message.contains("another file stands there"), "{status} {message}");
+    assert_eq!(service.get("/readyz").status, 503);
+    assert_eq!(other.commit("x", &["h4", "h8"]).0, 200);
+    drop(other);
+    fs::rename(&away, &state).unwrap();
+    service.signal(Signal::KILL);
+    service.wait();
+    let jobs = Service::start(&state).ask("GET", "/v1alpha1/jobs?fields=jobs.id", "").1["jobs"].clone();
+    assert_eq!(jobs, json!([{ "id": "a" }, { "id": "b" }]));
+}
+
 #[test]
 fn a_full_disk_refuses_changes_and_serves_reads() {
     let folder = tempfile::tempdir().unwrap();

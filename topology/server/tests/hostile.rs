@@ -333,6 +333,104 @@ async fn small_messages_that_become_large_are_refused_before_they_are_decoded() 
     assert_eq!(often.jobs.len(), 1);
 }
 
+async fn grpc(address: std::net::SocketAddr) -> TopologyClient<tonic::transport::Channel> {
+    TopologyClient::new(tonic::transport::Channel::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap())
+}
+
+/// Jobs on the same links and candidates of one request: their answer would be 1.4 GB, and as much again before it is text.
+const ANSWER_JOBS: usize = 400;
+const ANSWER_CANDIDATES: usize = 1_000;
+/// Memory that such a request may take at its peak: what an answer may count (192 MiB), which is more than it takes, and the jobs.
+const ANSWER_KIB_MAX: u64 = 256 << 10;
+
+/// A short question with a long answer is refused while the answer is made; whoever asks for less of it gets that.
+#[tokio::test]
+async fn an_answer_that_one_request_multiplies_is_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    let before = resident_kib(service.child.id());
+    let name = |n: usize| format!("j{n:03}{}", "x".repeat(120));
+    let jobs: Vec<_> = (0..ANSWER_JOBS).map(|n| job(&name(n), &["h1", "h5"])).collect();
+    let placed = json!([{ "job": name(0), "hosts": ["h1", "h5"] }]);
+    let candidates: Vec<_> = (0..ANSWER_CANDIDATES).map(|n| json!({ "id": format!("c{n}"), "placements": placed })).collect();
+    let body = json!({ "jobs": jobs, "candidates": candidates }).to_string();
+    for fields in ["", "?fields=ranked.links", "?fields=ranked.shifts"] {
+        let (status, message) = service.refused("POST", &format!("/v1alpha1/evaluate{fields}"), &body);
+        assert!(status == 413 && message.contains(" of 1000 it holds more than 192 MiB"), "{fields}: {status} {message}");
+    }
+    let (status, some) = service.ask("POST", "/v1alpha1/evaluate?fields=ranked.id,ranked.mean_score", &body);
+    assert!(status == 200 && some["ranked"].as_array().unwrap().len() == ANSWER_CANDIDATES, "{status}");
+    let mut client = grpc(service.address).await;
+    let request: pb::EvaluateRequest = serde_json::from_str(&body).unwrap();
+    let refused = client.evaluate(request).await.unwrap_err();
+    assert!(refused.code() == tonic::Code::ResourceExhausted && refused.message().contains("192 MiB"), "{refused}");
+    let peak = peak_kib(service.child.id());
+    assert!(peak < before + ANSWER_KIB_MAX, "{before} KiB before, {peak} KiB at the peak");
+}
+
+/// Empty jobs in one request, which is nearly as much as one may hold: two bytes each, and hundreds once they are decoded.
+const DECODED_JOBS: usize = 400_000;
+
+/// The one thread of all tasks goes on with others while a body is decoded: an agent whose job asks for its turn is heard.
+#[test]
+fn a_large_body_is_decoded_beside_the_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state.redb");
+    let service = Service::with(program().arg("--state").arg(&state).arg("--fabric").arg(testbed()).env("TOKIO_WORKER_THREADS", "1"));
+    let address = service.address;
+    let body = format!("{{\"jobs\":[{}{{}}]}}", "{},".repeat(DECODED_JOBS - 1));
+    let began = Instant::now();
+    let asked = std::thread::spawn(move || request(address, "POST", "/v1alpha1/evaluate", &[], body.as_bytes()).unwrap().status);
+    // How long whoever asks meanwhile waits at most, beside how long the request takes.
+    let mut longest = Duration::ZERO;
+    while !asked.is_finished() {
+        let began = Instant::now();
+        assert_eq!(service.get("/healthz").status, 200);
+        longest = longest.max(began.elapsed());
+    }
+    let whole = began.elapsed();
+    assert_eq!(asked.join().unwrap(), 400, "so many jobs are not evaluated");
+    println!("others waited {longest:?} of {whole:?}");
+    assert!(longest < whole / 2 + Duration::from_millis(20), "others waited {longest:?} of {whole:?}");
+}
+
+/// Phases of a job that whoever may write a profile sends; a profile may have 4,096.
+const PHASES: u64 = 700;
+/// Processor time that four such jobs on the same links may take: they took 17 s, and take 2 s (debug build).
+const PLANNED_CPU_S: f64 = 8.0;
+
+/// Seconds of processor time of a process (proc(5), utime and stime, in hundredths of a second).
+fn processor_s(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The name, which may hold spaces, ends with the last bracket; the numbers are the 14th and the 15th field.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap() / 100.0).sum()
+}
+
+/// Whoever may write a profile, such as any user of Kubernetes or Slurm, keeps nobody's change waiting for long by its phases.
+#[test]
+fn profiles_of_many_phases_cost_no_more_than_seconds_of_planning() {
+    let folder = tempfile::tempdir().unwrap();
+    let service = Service::start(&folder.path().join("state.redb"));
+    for (n, period) in [399_999_983, 401_000_003, 397_000_021, 403_999_997].into_iter().enumerate() {
+        let step = period / PHASES;
+        let phase = |i: u64| {
+            let duration = step / 3 + (i * 7_919) % (step / 4);
+            json!({ "start_ns": i * step, "duration_ns": duration, "rate_mbps": 40_000 + i, "collective": "ring", "scope": "data" })
+        };
+        let profile = json!({
+            "schema": "antiphase.profile/v1", "name": "x", "period_ns": period, "phases": (0..PHASES).map(phase).collect::<Vec<_>>(),
+            "ranks": { "dp": 2 }, "source": "declared",
+        });
+        let job = json!({ "id": format!("j{n}"), "profile": profile.to_string(), "hosts": ["h1", "h5"] });
+        let (status, answer) = service.ask("POST", "/v1alpha1/commit", &json!({ "jobs": [job] }).to_string());
+        assert_eq!(status, 200, "{answer}");
+    }
+    let took = processor_s(service.child.id());
+    println!("{took:.1} s of processor time");
+    assert!(took < PLANNED_CPU_S, "{took} s");
+}
+
 /// Groups of five jobs whose periods lock in several ways, which take long.
 fn hard(groups: usize) -> String {
     let periods = [240_000, 360_000, 400_000, 300_000, 480_000];

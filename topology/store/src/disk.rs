@@ -11,6 +11,9 @@
 //!   a rename and a sync of the folder. A rename that could not be synced is done anew, with another file.
 //!
 //! The lock is on the file that stands under the name: a new file is locked before it gets the name, and the old one until then.
+//!
+//! A name can be taken away from a file that is open: whoever moves or deletes it meets no lock, and writes go on into a file that no
+//! start finds. So after each write it is looked whether the file still stands under its name ([`Own::standing`]).
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -149,13 +152,16 @@ pub(super) fn open(file: &File, guard: &SyncGuard) -> Result<Database, OpenError
 pub(super) struct Fresh {
     /// Empty at first, and locked.
     pub(super) database: Database,
+    /// Which file it is.
+    pub(super) own: Own,
     new: PathBuf,
     path: PathBuf,
 }
 
 impl Fresh {
-    /// Makes the file. What a killed process left under this name is overwritten; a process that lives keeps its file.
-    pub(super) fn create(path: &Path, guard: &SyncGuard) -> Result<Self, OpenError> {
+    /// Makes the file, with the permissions of `old`. What a killed process left under this name is overwritten; a process that lives
+    /// keeps its file.
+    pub(super) fn create(path: &Path, old: Option<&Own>, guard: &SyncGuard) -> Result<Self, OpenError> {
         let mut name = path.file_name().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "names no file"))?.to_owned();
         // The new file is in the same folder, because a rename is one step only within a file system.
         name.push(".new");
@@ -169,21 +175,22 @@ impl Fresh {
         }
         file.set_len(0)?;
         // The rewrite keeps the permissions: a file that only its owner could read stays so.
-        if let Ok(old) = fs::metadata(path) {
-            file.set_permissions(old.permissions())?;
+        if let Some(old) = old {
+            file.set_permissions(old.permissions.clone())?;
         }
+        let own = Own::of(&file)?;
         // A file that redb could not begin would only take room; its error matters and the removal's does not.
         let made = database(file, guard);
         if made.is_err() {
             let _ = fs::remove_file(&new);
         }
-        Ok(Self { database: made?, new, path: path.into() })
+        Ok(Self { database: made?, own, new, path: path.into() })
     }
 
     /// Takes the file's place, once its transactions are synced. The rename is not yet durable.
-    pub(super) fn rename(self) -> io::Result<Database> {
+    pub(super) fn rename(self) -> io::Result<(Database, Own)> {
         match fs::rename(&self.new, &self.path) {
-            Ok(()) => Ok(self.database),
+            Ok(()) => Ok((self.database, self.own)),
             Err(e) => {
                 self.discard();
                 Err(e)
@@ -228,14 +235,46 @@ fn lock(file: &File) -> Result<(), OpenError> {
     })
 }
 
+/// Which file it is that is open, and what others may do with it.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    device: u64,
+    inode: u64,
+    permissions: fs::Permissions,
+}
+
+/// What stands under the name of a file that is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The file.
+    Own,
+    /// Nothing.
+    Nothing,
+    /// Another file.
+    Other,
+}
+
+impl Own {
+    pub(super) fn of(file: &File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        // While the file is open no other one gets its inode.
+        Ok(Self { device: metadata.dev(), inode: metadata.ino(), permissions: metadata.permissions() })
+    }
+
+    /// What stands under the name now.
+    pub(super) fn standing(&self, path: &Path) -> io::Result<Standing> {
+        match fs::metadata(path) {
+            Ok(there) if (there.dev(), there.ino()) == (self.device, self.inode) => Ok(Standing::Own),
+            Ok(_) => Ok(Standing::Other),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Standing::Nothing),
+            Err(e) => Err(e),
+        }
+    }
+}
+
 fn stands_at(file: &File, path: &Path) -> io::Result<bool> {
     // A name may lead to another file at any moment; device and inode say which file the lock is on.
-    let own = file.metadata()?;
-    match fs::metadata(path) {
-        Ok(there) => Ok((own.dev(), own.ino()) == (there.dev(), there.ino())),
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(e) => Err(e),
-    }
+    Ok(Own::of(file)?.standing(path)? == Standing::Own)
 }
 
 /// Reads every byte, writes it back as it is, and syncs: what was read is on the disk then, or this is an error.

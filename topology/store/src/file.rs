@@ -15,7 +15,7 @@ use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable,
 
 use crate::{
     AppendError, Change, Loaded, Record, Revision, SCHEMA, Store, StoreError,
-    disk::{self, Fresh, OpenError, SyncGuard},
+    disk::{self, Fresh, OpenError, Own, Standing, SyncGuard},
     migrate, one_line,
     record::RecordError,
 };
@@ -48,6 +48,8 @@ pub struct StateFile {
     guard: SyncGuard,
     /// Stays open while the file is in doubt, because it holds the lock. Of a file that was opened in doubt it is a trial.
     database: Database,
+    /// Which file that is.
+    own: Own,
     /// What was acknowledged, by key.
     kept: BTreeMap<String, Vec<u8>>,
     /// Of the last batch that was acknowledged.
@@ -89,11 +91,11 @@ impl StateFile {
         // A start that finds no file makes an empty one; `open` refuses one that is there but empty.
         let made = if exists { None } else { create(&path, &guard)? };
         // Where another process made the file first, this one opens it as any other, and finds it locked while that process lives.
-        let Opened { database, kept, revision, doubt } = match made {
-            Some(database) => Opened { database, kept: BTreeMap::new(), revision: Revision::default(), doubt: None },
+        let Opened { database, own, kept, revision, doubt } = match made {
+            Some((database, own)) => Opened { database, own, kept: BTreeMap::new(), revision: Revision::default(), doubt: None },
             None => open(&path, &guard)?,
         };
-        Ok(Self { path, guard, database, kept, revision, doubt, resyncs: 0 })
+        Ok(Self { path, guard, database, own, kept, revision, doubt, resyncs: 0 })
     }
 
     /// Keys and documents of a file that nobody has open, in today's schema. The file stays as it is, and its records need not be ours.
@@ -112,14 +114,16 @@ impl StateFile {
     /// Writes edits in one transaction and returns when the disk has them. When that fails, a new file with them is tried at once.
     fn write(&mut self, edits: &[Edit]) -> Result<Revision, AppendError> {
         let next = self.revision.next();
-        if self.doubt.is_none() {
+        if self.doubt.is_none() && self.stands() {
             // `kept` is empty here: the file has the records already, and only the edits are written.
             match transact(&self.database, &BTreeMap::new(), edits, next) {
-                Ok(()) => {
+                // What was written where no start finds it is not acknowledged: it may have been taken away since.
+                Ok(()) if self.stands() => {
                     // Memory follows the disk: `kept` never holds an edit whose sync has not returned (P86).
                     self.keep(edits, next);
                     return Ok(next);
                 }
+                Ok(()) => {}
                 Err(e) => {
                     let doubt = format!("{}: {}", self.path.display(), one_line(&e));
                     tracing::error!(doubt, "a write of the state file failed, so it is in doubt; it is written anew as a whole");
@@ -129,6 +133,19 @@ impl StateFile {
         }
         // A file in doubt is not written again, because no later sync of it says what the disk has (docs/operating.md).
         self.write_anew(edits, next)
+    }
+
+    /// Whether the file still stands under its name; one that does not is in doubt.
+    fn stands(&mut self) -> bool {
+        let doubt = match self.own.standing(&self.path) {
+            Ok(Standing::Own) => return true,
+            Ok(Standing::Nothing) => format!("{}: it was moved or deleted while it was open", self.path.display()),
+            Ok(Standing::Other) => other(&self.path),
+            Err(e) => format!("{}: {}", self.path.display(), one_line(&e)),
+        };
+        tracing::error!(doubt, "the state file is not where a start looks for it; it is written anew as a whole");
+        self.doubt = Some(doubt);
+        false
     }
 
     /// Puts a new file with all that was acknowledged, and with the edits, in the place of this one.
@@ -148,13 +165,23 @@ impl StateFile {
     fn replace(&mut self, edits: &[Edit], revision: Revision) -> Result<(), String> {
         let refuse = |problem: &dyn std::fmt::Display| format!("{}: written anew: {}", self.path.display(), one_line(problem));
         // The new file holds everything and is synced before it gets the name: a crash in between leaves the old file in its place.
-        let fresh = Fresh::create(&self.path, &self.guard).map_err(|e| refuse(&failed(&self.path, e)))?;
+        let fresh = Fresh::create(&self.path, Some(&self.own), &self.guard).map_err(|e| refuse(&failed(&self.path, e)))?;
+        // Under the lock of the new file no other service makes one. A file that somebody else has put there is not ours to replace.
+        let problem = match self.own.standing(&self.path) {
+            Ok(Standing::Own | Standing::Nothing) => None,
+            Ok(Standing::Other) => Some(other(&self.path)),
+            Err(e) => Some(refuse(&e)),
+        };
+        if let Some(problem) = problem {
+            fresh.discard();
+            return Err(problem);
+        }
         if let Err(e) = transact(&fresh.database, &self.kept, edits, revision) {
             fresh.discard();
             return Err(refuse(&e));
         }
         // The old file gives its lock up here: the new one, which is locked, has its name.
-        self.database = fresh.rename().map_err(|e| refuse(&e))?;
+        (self.database, self.own) = fresh.rename().map_err(|e| refuse(&e))?;
         // A rename is durable only once the folder is synced: without it a crash may bring the old file back.
         disk::sync_folder(&self.path, &self.guard).map_err(|e| format!("{}: its folder: {}", self.path.display(), one_line(&e)))
     }
@@ -191,7 +218,7 @@ impl Store for StateFile {
     }
 
     fn verify_and_resync(&mut self) -> Result<Revision, AppendError> {
-        if self.doubt.is_some() { self.write_anew(&[], self.revision) } else { Ok(self.revision) }
+        if self.doubt.is_none() && self.stands() { Ok(self.revision) } else { self.write_anew(&[], self.revision) }
     }
 
     fn resyncs(&self) -> u64 {
@@ -250,9 +277,9 @@ fn schema(database: &Database) -> Result<Option<u32>, redb::Error> {
 
 /// Makes an empty file under another name and renames it, so that a service killed meanwhile leaves no half-made one. `None`:
 /// another process was faster.
-fn create(path: &Path, guard: &SyncGuard) -> Result<Option<Database>, StoreError> {
+fn create(path: &Path, guard: &SyncGuard) -> Result<Option<(Database, Own)>, StoreError> {
     let io = |source| StoreError::Io { place: place(path), source };
-    let fresh = Fresh::create(path, guard).map_err(|e| failed(path, e))?;
+    let fresh = Fresh::create(path, None, guard).map_err(|e| failed(path, e))?;
     // Under the lock of the new file nobody else makes one.
     if path.try_exists().map_err(io)? {
         fresh.discard();
@@ -262,14 +289,15 @@ fn create(path: &Path, guard: &SyncGuard) -> Result<Option<Database>, StoreError
         fresh.discard();
         return Err(io(io::Error::other(one_line(&e))));
     }
-    let database = fresh.rename().map_err(io)?;
+    let renamed = fresh.rename().map_err(io)?;
     disk::sync_folder(path, guard).map_err(io)?;
-    Ok(Some(database))
+    Ok(Some(renamed))
 }
 
 /// A file that was opened, and what it holds.
 struct Opened {
     database: Database,
+    own: Own,
     kept: BTreeMap<String, Vec<u8>>,
     revision: Revision,
     /// Why the file cannot be written now.
@@ -290,6 +318,7 @@ struct Seen {
 
 fn open(path: &Path, guard: &SyncGuard) -> Result<Opened, StoreError> {
     let file = take(path)?;
+    let own = Own::of(&file).map_err(|e| failed(path, e.into()))?;
     // All that can be wrong with the file is found in a trial: one that is refused has not been written to.
     let Seen { trial, found, kept, gone, revision } = look(path, &file)?;
     check_records(path, &kept)?;
@@ -304,12 +333,12 @@ fn open(path: &Path, guard: &SyncGuard) -> Result<Opened, StoreError> {
         Ok(database)
     });
     match opened {
-        Ok(database) => Ok(Opened { database, kept, revision, doubt: None }),
+        Ok(database) => Ok(Opened { database, own, kept, revision, doubt: None }),
         // What the file says is on the disk, and only what comes next finds no room: reads can be served, as after a failed write.
         Err(StoreError::Io { source, .. }) if is_full(&source) => {
             let doubt = format!("{}: {}", path.display(), one_line(&source));
             tracing::error!(doubt, "the state file cannot be written, so it is in doubt; what it holds is served");
-            Ok(Opened { database: trial, kept, revision, doubt: Some(doubt) })
+            Ok(Opened { database: trial, own, kept, revision, doubt: Some(doubt) })
         }
         Err(e) => Err(e),
     }
@@ -402,6 +431,14 @@ fn with_folder(path: &Path, error: io::Error) -> io::Error {
 /// Whether the error is about what stands in the file, and not about reading it.
 fn is_content(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+}
+
+/// Why a file that is open is not written anew: another one stands under its name.
+fn other(path: &Path) -> String {
+    format!(
+        "{}: another file stands there since this one was opened; stop the service, and leave the file there that is to count",
+        path.display()
+    )
 }
 
 fn place(path: &Path) -> String {
@@ -629,6 +666,52 @@ mod tests {
         assert!(matches!(StateFile::open(&path), Err(StoreError::InUse { .. })), "the new file is not locked");
         append(&mut file, &[put("c")]).unwrap();
         assert_eq!(keys(&killed(&path, file)), ["b", "c"]);
+    }
+
+    /// Moved, deleted, and away while nobody changes anything: what was acknowledged is where the next start looks.
+    #[test]
+    fn a_file_that_is_taken_away_is_written_anew_in_its_place() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (path, away, copy) = (folder.path().join("state.redb"), folder.path().join("away.redb"), folder.path().join("copy.redb"));
+        drop(StateFile::open(&path).unwrap());
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut file = StateFile::open(&path).unwrap();
+        append(&mut file, &[put("a")]).unwrap();
+        fs::rename(&path, &away).unwrap();
+        append(&mut file, &[put("b")]).unwrap();
+        fs::copy(&path, &copy).unwrap();
+        assert_eq!(keys(&StateFile::open(&copy).unwrap()), ["a", "b"]);
+        fs::remove_file(&path).unwrap();
+        file.verify_and_resync().unwrap();
+        assert_eq!((file.doubt(), file.resyncs(), fs::metadata(&path).unwrap().permissions().mode() & 0o777), (None, 2, 0o600));
+        assert!(matches!(StateFile::open(&path), Err(StoreError::InUse { .. })), "the new file is not locked");
+        file.verify_and_resync().unwrap();
+        assert_eq!(file.resyncs(), 2, "a file that is well was written anew");
+        StateFile::open(&away).expect("the one that was moved is nobody's any more");
+        assert_eq!(keys(&killed(&path, file)), ["a", "b"]);
+    }
+
+    #[test]
+    fn another_file_in_the_place_is_not_replaced_and_nothing_is_acknowledged_before_it_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        let mut file = StateFile::open(&path).unwrap();
+        append(&mut file, &[put("a")]).unwrap();
+        fs::rename(&path, folder.path().join("away.redb")).unwrap();
+        let mut other = StateFile::open(&path).unwrap();
+        append(&mut other, &[put("x")]).unwrap();
+        for _ in 0..2 {
+            let refused = append(&mut file, &[put("b")]).unwrap_err().to_string();
+            assert!(refused.contains("another file stands there"), "{refused}");
+        }
+        assert!(file.doubt().is_some() && file.verify_and_resync().is_err());
+        append(&mut other, &[put("y")]).unwrap();
+        drop(other);
+        assert_eq!(keys(&StateFile::open(&path).unwrap()), ["x", "y"]);
+        fs::remove_file(&path).unwrap();
+        append(&mut file, &[put("c")]).unwrap();
+        assert_eq!(keys(&killed(&path, file)), ["a", "c"]);
     }
 
     #[test]

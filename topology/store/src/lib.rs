@@ -79,8 +79,8 @@ pub trait Store: Send {
     /// Why the store may hold something else than what was acknowledged, on one line; `None` while it cannot.
     fn doubt(&self) -> Option<&str>;
 
-    /// Makes a store that is in doubt hold exactly what was acknowledged, and returns its revision. Does nothing to one that is
-    /// not in doubt. The next [`Store::append`] does the same first, so this is for times without changes.
+    /// Looks whether the store is still where it was, makes one that is in doubt hold exactly what was acknowledged, and returns its
+    /// revision. Writes nothing to one that is not in doubt. The next [`Store::append`] does the same first, so this is for times without changes.
     ///
     /// # Errors
     /// [`AppendError`]: the store stays in doubt.

@@ -199,11 +199,23 @@ impl Folded {
         &self.levels[self.reached_from.min(self.levels.len() - 1)..]
     }
 
-    /// The mean over the circle of the squared probability to be at that level (as an index) or above.
-    pub(crate) fn mean_square_of_tail(&self, level: u32) -> f64 {
-        let tail = |piece: usize| self.atoms(piece).iter().filter(|a| a.0 >= level).map(|a| a.1).sum::<f64>();
-        let square = |piece: usize| tail(piece) * tail(piece) * (self.piece_end(piece) - self.starts[piece]) as f64;
-        (0..self.starts.len()).map(square).sum::<f64>() / self.period as f64
+    /// For each level, the mean over the circle of the squared probability to be at that level or above.
+    pub(crate) fn mean_squares_of_tails(&self) -> Vec<f64> {
+        let mut squares = vec![0.0; self.levels.len()];
+        for piece in 0..self.starts.len() {
+            let length = (self.piece_end(piece) - self.starts[piece]) as f64;
+            // From the top down: between two levels of a piece its tail is that of the higher one.
+            let (mut tail, mut above) = (0.0, self.levels.len());
+            for &(level, probability) in self.atoms(piece).iter().rev() {
+                let level = level as usize;
+                squares[level + 1..above].iter_mut().for_each(|square| *square += tail * tail * length);
+                tail += probability;
+                above = level + 1;
+            }
+            squares[..above].iter_mut().for_each(|square| *square += tail * tail * length);
+        }
+        squares.iter_mut().for_each(|square| *square /= self.period as f64);
+        squares
     }
 
     /// One level at every point: the whole demand is locked to this circle.
@@ -304,6 +316,21 @@ mod tests {
         assert_eq!(f.levels, [0.0, 10.0]);
         assert_eq!(f.atoms(0), [(0, 2.0 / 3.0), (1, 1.0 / 3.0)]);
         assert_eq!(f.atoms(1), [(0, 1.0 / 3.0), (1, 2.0 / 3.0)]);
+    }
+
+    /// Level by level, as the definition has it.
+    #[test]
+    fn squares_of_tails_are_those_of_the_definition() {
+        let phases: Vec<Phase> = (0..7).map(|i| phase(5 * i, 5 * i + 1 + i % 4, 10 + 7 * i % 5)).collect();
+        for period in [4, 6, 12, 36] {
+            let f = Folded::new(&phases, 36, period);
+            let tail = |piece: usize, level: usize| f.atoms(piece).iter().filter(|a| a.0 as usize >= level).map(|a| a.1).sum::<f64>();
+            let length = |piece: usize| (f.piece_end(piece) - f.starts[piece]) as f64;
+            for (level, square) in f.mean_squares_of_tails().into_iter().enumerate() {
+                let sum: f64 = (0..f.starts.len()).map(|piece| tail(piece, level).powi(2) * length(piece)).sum();
+                assert!((square - sum / period as f64).abs() < 1e-12, "period {period}, level {level}: {square}");
+            }
+        }
     }
 
     /// Two turns of a job of more levels than are kept, loud at first and quiet later: each piece has its mean, and levels ascend all the

@@ -86,17 +86,15 @@ impl<'a> Periodic<'a> {
         }
         let fold = |period: u64| Folded::new(self.phases, self.given, self.given.gcd(&period));
         let (fine, coarse) = (fold(whole), fold(kept));
-        let levels = fine.levels.iter().zip(fine.levels.iter().skip(1)).enumerate();
-        let distance = |(below, (low, high)): (usize, (&f64, &f64))| {
-            // A mean of tails has no larger mean square than the tails (Jensen); only rounding makes the difference negative.
-            let squares = fine.mean_square_of_tail(below as u32 + 1) - coarse.mean_square_of_tail(below as u32 + 1);
-            (high - low) * squares.max(0.0).sqrt()
-        };
         // Where distributions were cut to means their tails are unknown, and twice the mean demand bounds the distance.
         if fine.blur > 0.0 || coarse.blur > 0.0 || coarse.levels.len() != fine.levels.len() {
             return 2.0 * fine.mean;
         }
-        levels.map(distance).sum()
+        // A mean of tails has no larger mean square than the tails (Jensen); only rounding makes the difference negative.
+        let squares = fine.mean_squares_of_tails().into_iter().zip(coarse.mean_squares_of_tails()).map(|(fine, coarse)| fine - coarse);
+        let steps = fine.levels.windows(2).map(|levels| levels[1] - levels[0]);
+        // The distance is between two levels, by the tail of the higher one.
+        steps.zip(squares.skip(1)).map(|(step, square)| step * square.max(0.0).sqrt()).sum()
     }
 }
 

@@ -2,7 +2,7 @@
 //! the work: so a choice is looked at for longer and longer, beside nobody kept apart in the same runs, and given up once it is too far
 //! behind.
 
-use core::cell::{OnceCell, RefCell};
+use core::cell::{Cell, OnceCell, RefCell};
 
 use fluid::{ByTurns, Component, Span, turn_group};
 
@@ -20,6 +20,10 @@ const GLANCE: Runs = Runs { trial: fluid::Trial { runs: 2, ..SEARCH.trial }, of_
 /// Runs of a look.
 const LOOK: Runs = Runs { trial: fluid::Trial { runs: 1, ..SEARCH.trial }, of_jobs_max: 1 };
 
+/// Most demands that the runs of all choices for a component look at, about a second: each run has a limit of its own ([`fluid::WORK_MAX`]),
+/// and there may be a hundred. In `commit_bench` those of up to 32 jobs look at 2^21, those of 300 jobs at 2^28.
+const WORK_ALL_MAX: u64 = 1 << 30;
+
 /// How much longer than with nobody kept apart, as a share.
 #[derive(Clone, Copy, Debug)]
 struct Behind {
@@ -34,11 +38,13 @@ struct Behind {
 pub(super) struct Asked<'q> {
     pub(super) question: &'q Question<'q>,
     component: Component<'q>,
+    /// What the runs of choices have cost, or more than they may.
+    work: Cell<u64>,
 }
 
 impl<'q> Asked<'q> {
     pub(super) fn new(question: &'q Question<'q>) -> Self {
-        Self { question, component: Component::new(question.jobs, question.links) }
+        Self { question, component: Component::new(question.jobs, question.links), work: Cell::new(0) }
     }
 
     /// What whole runs of a choice say.
@@ -46,18 +52,23 @@ impl<'q> Asked<'q> {
         self.choice(runs, taking).see(Span::Whole, runs)
     }
 
+    /// Whether choices cost too much for more of them to be looked at.
+    pub(super) fn is_costly(&self) -> bool {
+        self.work.get() >= WORK_ALL_MAX
+    }
+
     /// A choice of which nothing has been seen yet.
     fn choice(&self, runs: Runs, taking: Taking) -> Choice<'_> {
         let question = self.question;
         let group = turn_group(question.jobs, question.links, &taking.opponents, |l| taking.price_of(l));
-        Choice { question, runs: self.component.by_turns(group, question.asks, runs.of(question)), taking }
+        Choice { asked: self, runs: self.component.by_turns(group, question.asks, runs.of(question)), taking }
     }
 }
 
 /// A choice under way: its runs go on where they were looked at last.
 #[derive(Debug)]
 pub(super) struct Choice<'a> {
-    question: &'a Question<'a>,
+    asked: &'a Asked<'a>,
     taking: Taking,
     runs: ByTurns<'a>,
 }
@@ -65,7 +76,12 @@ pub(super) struct Choice<'a> {
 impl Choice<'_> {
     /// `runs` are of the seeds of those with which the choice began.
     fn see(&mut self, span: Span, runs: Runs) -> Predicted {
-        means(self.question, self.taking.clone(), self.runs.see(span, runs.of(self.question).runs))
+        let (question, before) = (self.asked.question, self.runs.work());
+        let seen = self.runs.see(span, runs.of(question).runs);
+        // Where a run of one choice is not whole, those of others would hardly be.
+        let cost = if seen.cut_short { WORK_ALL_MAX } else { self.runs.work() - before };
+        self.asked.work.set(self.asked.work.get().saturating_add(cost));
+        means(question, self.taking.clone(), seen)
     }
 
     /// So much of it, by the runs that are made for that.
@@ -111,6 +127,11 @@ impl<'a> Free<'a> {
             whole: OnceCell::new(),
             given_up: None,
         }
+    }
+
+    /// As [`Asked::is_costly`].
+    pub(super) fn is_costly(&self) -> bool {
+        self.asked.is_costly()
     }
 
     /// With nobody kept apart, by as much as was seen of a choice. Where every choice is given up early, nobody asks for more.

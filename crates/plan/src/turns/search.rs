@@ -259,12 +259,17 @@ struct Walk<'s, 'a> {
 impl Walk<'_, '_> {
     /// Tries a choice that was not tried before.
     fn attempt(&mut self, state: State) -> Option<Tried> {
-        if self.tried.len() >= self.most || !self.seen.insert(state.clone()) {
+        if self.is_over(self.most) || !self.seen.insert(state.clone()) {
             return None;
         }
         let tried = self.tried(state);
         self.tried.push(tried.clone());
         Some(tried)
+    }
+
+    /// Whether so many choices are tried, or they cost too much.
+    fn is_over(&self, most: usize) -> bool {
+        self.tried.len() >= most || self.free.is_costly()
     }
 
     fn tried(&self, state: State) -> Tried {
@@ -282,7 +287,7 @@ impl Walk<'_, '_> {
         loop {
             let (mut gained, mut hopeless) = (false, 0);
             for step in &steps {
-                if self.tried.len() >= most {
+                if self.is_over(most) {
                     return;
                 }
                 let nobody = || self.search.all(false, PRICES_PERMILLE[0]);

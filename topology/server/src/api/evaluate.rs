@@ -11,9 +11,8 @@ use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, Reader};
 use job::{Candidate, Job, Placement};
 use plan::{Cluster, Evaluation, Objective, Options, Outcome, Predictions};
 use proto::{mask::Mask, v1alpha1 as pb};
-use units::JobId;
 
-use super::{Api, ApiError, limit, solve::mode};
+use super::{Api, ApiError, limit, solve::mode, weight::Weight};
 use crate::{controller::Snapshot, resolve, tls::Who};
 
 /// Candidates of one request: ten rounds of a large scheduler, which take seconds on 10,000 hosts.
@@ -29,26 +28,54 @@ pub(super) const LINES_MAX: usize = 500;
 const AS_PLACED: &str = "as placed";
 
 impl Api {
-    /// Ranks candidates, when it is this caller's turn.
+    /// Ranks candidates, when it is this caller's turn. `write` makes of the answer what goes out, on the thread that computed it.
     ///
     /// # Errors
     /// [`ApiError`] names the job or the candidate and the value.
-    pub async fn evaluate(&self, who: Option<Who>, request: pb::EvaluateRequest) -> Result<pb::EvaluateResponse, ApiError> {
+    pub async fn evaluate<T: Send + 'static>(
+        &self,
+        who: Option<Who>,
+        request: pb::EvaluateRequest,
+        write: impl FnOnce(pb::EvaluateResponse) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let metrics = Arc::clone(self.metrics());
+        self.rank(who, request, move |ranked| {
+            let mut response = ranked.answer()?;
+            metrics.evaluated(ranked.began.elapsed());
+            response.elapsed_us = u64::try_from(ranked.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            write(response)
+        })
+        .await
+    }
+
+    /// By how much the predicted iterations of all jobs are longer than alone, in sum and in iterations of one, for each candidate by its
+    /// name. Nothing else of the answer is made: of a thousand nodes and ten thousand jobs it would be gigabytes.
+    ///
+    /// # Errors
+    /// As [`Api::evaluate`]; or no times are predicted for a candidate.
+    pub(crate) async fn losses(&self, who: Option<Who>, request: pb::EvaluateRequest) -> Result<BTreeMap<String, f64>, ApiError> {
+        let losses = |ranked: &Ranked<'_>| {
+            let one = |e: &Evaluation| {
+                let unknown = || ApiError::invalid(format!("node {:?}: no times are predicted {}", e.id, outcome(ranked.cluster, e).1));
+                Ok((e.id.clone(), loss(ranked.cluster, e).ok_or_else(unknown)?))
+            };
+            ranked.evaluations.iter().map(one).collect()
+        };
+        self.rank(who, request, losses).await
+    }
+
+    async fn rank<T: Send + 'static>(
+        &self,
+        who: Option<Who>,
+        request: pb::EvaluateRequest,
+        tell: impl FnOnce(&Ranked<'_>) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         // Limits come before the wait for a turn: a request that is refused takes nobody's place.
         limit("candidates", request.candidates.len(), CANDIDATES_MAX)?;
         limit("jobs", request.jobs.len(), JOBS_MAX)?;
         let snapshot = self.snapshot().await?;
-        let metrics = Arc::clone(self.metrics());
         let planned = self.planned();
-        self.compute(who, move |cancel| {
-            // The time is that of the work, without the wait for a turn.
-            let began = Instant::now();
-            let mut response = evaluate(&snapshot, &request, &planned, cancel)?;
-            metrics.evaluated(began.elapsed());
-            response.elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-            Ok(response)
-        })
-        .await?
+        self.compute(who, move |cancel| rank(&snapshot, &request, &planned, cancel, tell)).await?
     }
 }
 
@@ -104,24 +131,51 @@ impl Api {
     }
 }
 
+/// Candidates that were ranked, and on what.
+struct Ranked<'a> {
+    request: &'a pb::EvaluateRequest,
+    cluster: &'a Cluster<'a>,
+    evaluations: Vec<Evaluation>,
+    fabric_version: u64,
+    plan_version: u64,
+    /// When the work began, without the wait for a turn.
+    began: Instant,
+}
+
 /// Headroom, control and the objective of turns are `planned`, those with which a commit begins, so that an evaluation says what a commit will.
-fn evaluate(
+fn rank<T>(
     snapshot: &Snapshot,
     request: &pb::EvaluateRequest,
     planned: &Options,
     cancel: &Cancel,
-) -> Result<pb::EvaluateResponse, ApiError> {
+    tell: impl FnOnce(&Ranked<'_>) -> Result<T, ApiError>,
+) -> Result<T, ApiError> {
+    let began = Instant::now();
     let view = snapshot.fabric.as_ref().ok_or(state::Refusal::NoFabric)?;
     let options = options(request, planned)?;
     let round = Round::read(snapshot, &view.fabric, request)?;
     let router = view.routing.router();
     let cluster = Cluster { fabric: &view.fabric, router: &router, jobs: &round.jobs, placements: &round.placements };
-    let ranked = plan::rank_until(&cluster, &round.candidates, &options, cancel).map_err(ApiError::invalid)?;
-    // Links and jobs of many candidates are millions of bytes: what nobody wants is not made.
-    let mask = Mask::parse("EvaluateResponse", &request.fields).map_err(ApiError::invalid)?;
-    let ranked = mask.inside("ranked").map(|mask| ranked.iter().map(|e| message(&cluster, e, request.explain, mask)).collect());
-    let ranked = ranked.unwrap_or_default();
-    Ok(pb::EvaluateResponse { ranked, fabric_version: view.version, plan_version: snapshot.plan_version, elapsed_us: 0 })
+    let evaluations = plan::rank_until(&cluster, &round.candidates, &options, cancel).map_err(ApiError::invalid)?;
+    let (fabric_version, plan_version) = (view.version, snapshot.plan_version);
+    tell(&Ranked { request, cluster: &cluster, evaluations, fabric_version, plan_version, began })
+}
+
+impl Ranked<'_> {
+    fn answer(&self) -> Result<pb::EvaluateResponse, ApiError> {
+        // Links and jobs of many candidates are millions of bytes: what nobody wants is not made.
+        let mask = Mask::parse("EvaluateResponse", &self.request.fields).map_err(ApiError::invalid)?;
+        let mut weight = Weight::new(!mask.is_all());
+        let all = self.evaluations.len();
+        let mut ranked = Vec::new();
+        if let Some(mask) = mask.inside("ranked") {
+            for (i, e) in self.evaluations.iter().enumerate() {
+                let place = format!("candidate {} of {all}", i + 1);
+                ranked.push(message(self.cluster, e, self.request.explain, mask, &mut weight, &place)?);
+            }
+        }
+        Ok(pb::EvaluateResponse { ranked, fabric_version: self.fabric_version, plan_version: self.plan_version, elapsed_us: 0 })
+    }
 }
 
 fn options(request: &pb::EvaluateRequest, planned: &Options) -> Result<Options, ApiError> {
@@ -206,23 +260,46 @@ fn candidates(request: &pb::EvaluateRequest) -> Result<CandidatesDoc, ApiError> 
     Ok(CandidatesDoc { schema: CANDIDATES_SCHEMA.into(), candidates: out })
 }
 
-fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool, mask: &Mask) -> pb::Evaluation {
-    let name = |job: JobId| cluster.jobs[job.index()].name.clone();
-    let (outcome, reason) = match &e.outcome {
+/// By how much the predicted iterations of all jobs are longer than alone, in sum.
+fn loss(cluster: &Cluster<'_>, e: &Evaluation) -> Option<f64> {
+    let of = |job: plan::JobReport| {
+        let solo = job.times?.solo.0;
+        (solo > 0).then_some(job.interleaved?.0 as f64 / solo as f64 - 1.0)
+    };
+    e.times?;
+    (e.outcome == Outcome::Solved).then(|| e.jobs(cluster).into_iter().map(of).sum())?
+}
+
+fn outcome(cluster: &Cluster<'_>, e: &Evaluation) -> (pb::Outcome, String) {
+    match &e.outcome {
         Outcome::Solved => (pb::Outcome::Solved, String::new()),
         Outcome::Loop { link, jobs } => {
-            let (link, [a, b]) = (cluster.fabric.link_name(*link), jobs.map(name));
+            let (link, [a, b]) = (cluster.fabric.link_name(*link), jobs.map(|job| &cluster.jobs[job.index()].name));
             (pb::Outcome::Loop, format!("jobs {a:?} and {b:?} close a loop at link {link}"))
         }
         Outcome::Unsolved { link, error } => {
             let at = link.map_or_else(String::new, |l| format!("link {}: ", cluster.fabric.link_name(l)));
             (pb::Outcome::Unsolved, format!("{at}{error}"))
         }
-    };
+    }
+}
+
+fn message(
+    cluster: &Cluster<'_>,
+    e: &Evaluation,
+    explain: bool,
+    mask: &Mask,
+    weight: &mut Weight,
+    place: &str,
+) -> Result<pb::Evaluation, ApiError> {
+    weight.add([e.id.as_str()], &place)?;
+    let (outcome, reason) = outcome(cluster, e);
     let solved = e.outcome == Outcome::Solved;
     let wants = |field: &str| mask.inside(field).is_some();
-    let explanation = || e.explain(cluster).iter().take(LINES_MAX).map(ToString::to_string).collect();
-    pb::Evaluation {
+    let links = if wants("links") { links(cluster, e, weight, place)? } else { Vec::new() };
+    let shifts = if solved && wants("shifts") { shifts(cluster, e, weight, place)? } else { Vec::new() };
+    let explanation = if explain && wants("explanation") { explanation(cluster, e, weight, place)? } else { Vec::new() };
+    Ok(pb::Evaluation {
         id: e.id.clone(),
         index: e.index as u32,
         outcome: outcome.into(),
@@ -235,9 +312,9 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool, mask: &Mask) ->
         time_contended: e.times.map(|t| t.contended),
         time_all_held: e.times.and_then(|t| t.all_held),
         time_interleaved: e.times.map(|t| t.interleaved),
-        links: if wants("links") { links(cluster, e) } else { Vec::new() },
-        shifts: if solved && wants("shifts") { shifts(cluster, e) } else { Vec::new() },
-        explanation: if explain && wants("explanation") { explanation() } else { Vec::new() },
+        links,
+        shifts,
+        explanation,
         shared_links: e.shared_links as u32,
         time_free: e.compared.map(|c| c.free.time),
         time_by_turns: e.compared.map(|c| c.turns.time),
@@ -245,37 +322,52 @@ fn message(cluster: &Cluster<'_>, e: &Evaluation, explain: bool, mask: &Mask) ->
         overlap_free: e.compared.map(|c| c.free.overlap),
         overlap_by_turns: e.compared.map(|c| c.turns.overlap),
         overlap_by_slots: e.compared.map(|c| c.slots.overlap),
-    }
+    })
 }
 
-fn links(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::LinkScore> {
+fn explanation(cluster: &Cluster<'_>, e: &Evaluation, weight: &mut Weight, place: &str) -> Result<Vec<String>, ApiError> {
+    let lines = e.explain(cluster);
+    let one = |line: &plan::Explanation| {
+        let line = line.to_string();
+        weight.add([line.as_str()], &place).map(|()| line)
+    };
+    lines.iter().take(LINES_MAX).map(one).collect()
+}
+
+fn links(cluster: &Cluster<'_>, e: &Evaluation, weight: &mut Weight, place: &str) -> Result<Vec<pb::LinkScore>, ApiError> {
     let mut classes: Vec<_> = e.links().collect();
     classes.sort_by(|a, b| a.score.total_cmp(&b.score));
-    let one = |class: &plan::LinkReport<'_>, link| pb::LinkScore {
-        link: cluster.fabric.link_name(link),
-        capacity_mbps: class.capacity.0,
-        jobs: class.jobs.iter().map(|j| cluster.jobs[j.index()].name.clone()).collect(),
-        score: class.score,
-        zero_shift_score: class.zero_shift_score,
+    let mut one = |(class, link): (&plan::LinkReport<'_>, _)| {
+        let link = cluster.fabric.link_name(link);
+        // All jobs of a class stand at each of its links.
+        let jobs = || class.jobs.iter().map(|job| cluster.jobs[job.index()].name.as_str());
+        weight.add(jobs().chain([link.as_str()]), &place)?;
+        let jobs = jobs().map(str::to_owned).collect();
+        Ok(pb::LinkScore { link, capacity_mbps: class.capacity.0, jobs, score: class.score, zero_shift_score: class.zero_shift_score })
     };
-    classes.iter().flat_map(|class| class.links.iter().map(move |link| one(class, *link))).take(LINKS_MAX).collect()
+    let all = classes.iter().flat_map(|class| class.links.iter().map(move |link| (class, *link)));
+    all.take(LINKS_MAX).map(&mut one).collect()
 }
 
-fn shifts(cluster: &Cluster<'_>, e: &Evaluation) -> Vec<pb::JobShift> {
-    let one = |r: plan::JobReport| pb::JobShift {
-        job: cluster.jobs[r.job.index()].name.clone(),
-        shift_ns: r.shift.0,
-        period_ns: cluster.jobs[r.job.index()].period.0,
-        slack_ns: r.slack.0,
-        hold: r.hold,
-        solo_ns: r.times.map(|t| t.solo.0),
-        contended_ns: r.times.map(|t| t.contended.0),
-        all_held_ns: r.times.and_then(|t| t.all_held).map(|held| held.time.0),
-        interleaved_ns: r.interleaved.map(|t| t.0),
-        turns: r.turns,
-        free_ns: r.compared.map(|c| c.free.0),
-        by_turns_ns: r.compared.map(|c| c.turns.0),
-        by_slots_ns: r.compared.map(|c| c.slots.0),
+fn shifts(cluster: &Cluster<'_>, e: &Evaluation, weight: &mut Weight, place: &str) -> Result<Vec<pb::JobShift>, ApiError> {
+    let mut one = |r: plan::JobReport| {
+        let job = &cluster.jobs[r.job.index()].name;
+        weight.add([job.as_str()], &place)?;
+        Ok(pb::JobShift {
+            job: job.clone(),
+            shift_ns: r.shift.0,
+            period_ns: cluster.jobs[r.job.index()].period.0,
+            slack_ns: r.slack.0,
+            hold: r.hold,
+            solo_ns: r.times.map(|t| t.solo.0),
+            contended_ns: r.times.map(|t| t.contended.0),
+            all_held_ns: r.times.and_then(|t| t.all_held).map(|held| held.time.0),
+            interleaved_ns: r.interleaved.map(|t| t.0),
+            turns: r.turns,
+            free_ns: r.compared.map(|c| c.free.0),
+            by_turns_ns: r.compared.map(|c| c.turns.0),
+            by_slots_ns: r.compared.map(|c| c.slots.0),
+        })
     };
-    e.jobs(cluster).into_iter().map(one).collect()
+    e.jobs(cluster).into_iter().map(&mut one).collect()
 }

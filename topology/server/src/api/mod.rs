@@ -13,9 +13,13 @@ mod solve;
 mod submissions;
 mod switches;
 mod turns;
+mod weight;
 
 use std::{
+    future::poll_fn,
+    pin::pin,
     sync::{Arc, Mutex, OnceLock},
+    task::Poll,
     time::Duration,
 };
 
@@ -26,7 +30,10 @@ use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
 use sha2::{Digest as _, Sha256};
 use state::{Change, Commit, Content, Refusal, Reply};
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::watch,
+};
 use tracing::Instrument as _;
 use units::Nanos;
 
@@ -63,6 +70,8 @@ const LEASE_MS_MAX: u64 = 366 * 86_400_000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Changes that are read at the same time. Reading one takes milliseconds, and 0.5 s for the largest fabric.
 const CHANGES_READ: usize = 2;
+/// Bodies of questions that are decoded at the same time.
+const DECODED: usize = 2;
 /// Pictures that are drawn at the same time. A picture takes about a millisecond, but one of a link with all 10,000 jobs up
 /// to seconds: a caller that asks for many of those waits, and leaves processors to others.
 const PICTURES_DRAWN: usize = 2;
@@ -97,6 +106,8 @@ struct Inner {
     pool: Option<Arc<ThreadPool>>,
     /// A place for each change that may be read at the same time: questions take minutes if they like, and changes do not wait.
     reading: Line,
+    /// A place for each body of a question that may be decoded at the same time.
+    decoding: Line,
     /// A place for each picture that may be drawn at the same time: a page that refreshes does not wait for questions.
     drawing: Line,
     /// A place for each answer that may be read at the same time.
@@ -155,6 +166,7 @@ impl Api {
             ranking: Line::new(RANKINGS),
             pool: pool(),
             reading: Line::new(CHANGES_READ),
+            decoding: Line::new(DECODED),
             drawing: Line::new(PICTURES_DRAWN),
             reads: Line::new(READS),
             fabric_json: Mutex::default(),
@@ -324,6 +336,32 @@ impl Api {
         read_on(&self.0.reads, who, limit, answer).await
     }
 
+    /// Does work on a body on a thread beside the tasks: the largest take a second to decode, in which a task hears no agent. Changes have
+    /// places of their own.
+    ///
+    /// # Errors
+    /// The service is stopping, or the work failed.
+    pub(crate) async fn decode<T: Send + 'static>(
+        &self,
+        who: Option<Who>,
+        changes: bool,
+        work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        beside(self.decoding(changes), who, work).await?
+    }
+
+    /// The same for a future that decodes when it is polled first, as tonic's services do.
+    ///
+    /// # Errors
+    /// The service is stopping.
+    pub(crate) async fn decode_first<F: Future>(&self, who: Option<Who>, changes: bool, answer: F) -> Result<F::Output, ApiError> {
+        first_on(self.decoding(changes), who, answer).await
+    }
+
+    fn decoding(&self, changes: bool) -> &Line {
+        if changes { &self.0.reading } else { &self.0.decoding }
+    }
+
     /// Reads what a change brings.
     async fn read_change<T: Send + 'static>(&self, who: Option<Who>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
         beside(&self.0.reading, who, work).await
@@ -383,9 +421,32 @@ async fn read_on<T: Send + 'static>(
     beside(line, who, there).await?.map_err(late)
 }
 
+/// Polls a future first when it is its turn, while other threads take over the tasks of this one; then as any other.
+async fn first_on<F: Future>(line: &Line, who: Option<Who>, answer: F) -> Result<F::Output, ApiError> {
+    let turn = line.turn(who).await.ok_or_else(stopping)?;
+    let mut answer = pin!(answer);
+    let first = poll_fn(|cx| Poll::Ready(in_place(|| answer.as_mut().poll(cx)))).await;
+    drop(turn);
+    match first {
+        Poll::Ready(answer) => Ok(answer),
+        Poll::Pending => Ok(answer.await),
+    }
+}
+
+/// Does work while other threads take over the tasks of this one, where there are others.
+fn in_place<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => work(),
+        _ => tokio::task::block_in_place(work),
+    }
+}
+
+fn stopping() -> ApiError {
+    ApiError::new(Kind::Unavailable, &"the service is stopping")
+}
+
 /// Runs work on a thread for such work, when it is its turn.
 async fn beside<T: Send + 'static>(line: &Line, who: Option<Who>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-    let stopping = || ApiError::new(Kind::Unavailable, &"the service is stopping");
     // A caller that goes away here leaves the line, and its work never begins.
     let turn = line.turn(who).await.ok_or_else(stopping)?;
     let task = tokio::task::spawn_blocking(move || {
@@ -456,6 +517,25 @@ mod tests {
             let never = read_on(&line, None, Duration::from_millis(1), std::future::pending::<()>()).await;
             assert_eq!((never.unwrap_err().kind, line.taken()), (Kind::Timeout, 0));
         });
+    }
+
+    /// The same for work that a future does when it is polled first, on a runtime of one worker; its place is free from then on.
+    #[test]
+    fn a_future_that_decodes_first_keeps_no_task_waiting() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let line = Line::new(1);
+        let taken = line.clone();
+        let decodes = async move {
+            let (tell, told) = mpsc::channel();
+            let other = tokio::spawn(async move { tell.send(7).is_ok() });
+            let answer = async move {
+                let heard = told.recv_timeout(PATIENCE).ok();
+                tokio::task::yield_now().await;
+                (heard, taken.taken())
+            };
+            (first_on(&line, None, answer).await.ok(), other.await.ok())
+        };
+        assert_eq!(runtime.block_on(runtime.spawn(decodes)).unwrap(), (Some((Some(7), 0)), Some(true)));
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl Budget {
 pub(crate) struct Held {
     budget: Budget,
     who: Option<Who>,
+    changes: bool,
     max: usize,
     bytes: usize,
 }
@@ -58,11 +59,21 @@ impl Loads {
     /// Nothing yet, for a request of this caller with a body of at most `body_max` bytes.
     pub(crate) fn begin(&self, who: Option<Who>, changes: bool, body_max: usize) -> Held {
         let budget = if changes { &self.changes } else { &self.questions }.clone();
-        Held { budget, who, max: BUDGET_MIN.max(body_max.saturating_mul(CALLER_PART)), bytes: 0 }
+        Held { budget, who, changes, max: BUDGET_MIN.max(body_max.saturating_mul(CALLER_PART)), bytes: 0 }
     }
 }
 
 impl Held {
+    /// What it counts as holding.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether it is of a request that changes something.
+    pub(crate) const fn changes(&self) -> bool {
+        self.changes
+    }
+
     fn add(&mut self, bytes: usize) -> Result<(), ApiError> {
         let mut shares = self.budget.lock();
         if !shares.fits(self.who, bytes, self.max, self.max / CALLER_PART) {

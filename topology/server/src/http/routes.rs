@@ -40,6 +40,9 @@ use crate::{
     traces,
 };
 
+/// Bodies up to this are decoded where they are read, in a millisecond at most; larger ones beside the tasks.
+const DECODED_HERE_MAX: usize = 64 << 10;
+
 /// What handlers share.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
@@ -180,6 +183,17 @@ fn timed_out(limit: Duration, changes: bool) -> ApiError {
 }
 
 impl Shared {
+    /// Does work on so many bytes, beside the tasks where they are many.
+    async fn beside<T: Send + 'static>(
+        &self,
+        caller: Caller,
+        changes: bool,
+        bytes: usize,
+        work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        if bytes <= DECODED_HERE_MAX { work() } else { self.api.decode(caller.who, changes, work).await }
+    }
+
     fn origin(&self, request: &Request) -> Result<(), ApiError> {
         origin::check(request.method(), request.uri(), request.headers(), self.api.config().tls.is_none())
     }
@@ -217,7 +231,12 @@ async fn admit_rpc(State(shared): State<Shared>, request: Request, next: Next) -
     let (body, rest) = Rest::of(body);
     match read_rpc(&shared, Request::from_parts(head, body)).await {
         // The memory counts as taken until the answer is there.
-        Ok((request, _held)) => next.run(request).await,
+        Ok((request, held)) if held.bytes() <= DECODED_HERE_MAX => next.run(request).await,
+        Ok((request, held)) => {
+            let who = request.extensions().get::<Caller>().copied().unwrap_or(Caller::NOBODY).who;
+            let answer = shared.api.decode_first(who, held.changes(), next.run(request)).await;
+            answer.unwrap_or_else(|error| error.answer(true))
+        }
         Err(error) => {
             // Some clients of HTTP/2 lose an answer that comes while they still send.
             rest.drain(shared.api.config().limits.body_bytes()).await;
@@ -269,7 +288,7 @@ async fn count(State(shared): State<Shared>, request: Request, next: Next) -> Re
 }
 
 /// The message in a JSON body, and the memory that it counts as holding.
-async fn read<M: serde::de::DeserializeOwned>(
+async fn read<M: serde::de::DeserializeOwned + Send + 'static>(
     shared: &Shared,
     caller: Caller,
     headers: &HeaderMap,
@@ -277,17 +296,26 @@ async fn read<M: serde::de::DeserializeOwned>(
     changes: bool,
 ) -> Result<(M, Held), ApiError> {
     origin::is_json(headers)?;
-    let (text, mut held) = whole(shared, caller, body, changes).await?;
-    // The weight is known before `message` makes objects of the text (P119).
-    held.weigh(load::json(text.as_bytes()))?;
-    Ok((message(&text)?, held))
+    let read = |text: String, mut held: Held| {
+        // The weight is known before `message` makes objects of the text (P119).
+        held.weigh(load::json(text.as_bytes()))?;
+        Ok((message(&text)?, held))
+    };
+    whole(shared, caller, body, changes, read).await
 }
 
-/// The text of a body.
-async fn whole(shared: &Shared, caller: Caller, body: Body, changes: bool) -> Result<(String, Held), ApiError> {
+/// What `read` makes of the text of a body.
+async fn whole<T: Send + 'static>(
+    shared: &Shared,
+    caller: Caller,
+    body: Body,
+    changes: bool,
+    read: impl FnOnce(String, Held) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
     let limit = shared.api.config().limits.body_bytes();
     let mut held = shared.loads.begin(caller.who, changes, limit);
-    Ok((text(held.read(body, limit).await?)?, held))
+    let bytes = held.read(body, limit).await?;
+    shared.beside(caller, changes, bytes.len(), move || read(text(bytes)?, held)).await
 }
 
 fn json<M: serde::Serialize>(message: &M) -> Answer {
@@ -344,7 +372,7 @@ async fn solve(
     }
     query.finish()?;
     // A scenario is text here and is not weighed: `Api::solve` bounds its bytes before it is parsed.
-    let (scenario, _held) = whole(&shared, caller, body, false).await?;
+    let (scenario, _held) = whole(&shared, caller, body, false, |text, held| Ok((text, held))).await?;
     let request = pb::SolveRequest { scenario, mode: mode.into(), robust_ticks, shifts };
     Ok(Document(shared.api.solve(caller.who, request).await?.solution).into_response())
 }
@@ -361,7 +389,8 @@ async fn evaluate(
     let (mut request, _held) = read::<pb::EvaluateRequest>(&shared, caller, &headers, body, false).await?;
     request.fields.append(&mut fields);
     let mask = grpc::mask("EvaluateResponse", &request.fields)?;
-    masked(&mask, &shared.api.evaluate(caller.who, request).await?)
+    let document = shared.api.evaluate(caller.who, request, move |answer| Document::masked(&answer, &mask)).await?;
+    Ok(document.into_response())
 }
 
 async fn commit(
@@ -443,13 +472,14 @@ async fn set_fabric(
     body: Body,
 ) -> Answer {
     caller.require(Role::Admin)?;
-    let (body, _held) = whole(&shared, caller, body, true).await?;
     let is_json = headers.get("content-type").is_some_and(|v| v.as_bytes().starts_with(b"application/json"));
-    let request = match message::<pb::SetFabricRequest>(&body) {
-        Ok(request) if is_json && !request.fabric.is_empty() => request,
+    let read = move |text: String, held| {
+        let told = is_json.then(|| message::<pb::SetFabricRequest>(&text).ok()).flatten();
         // A fabric document may be JSON too.
-        _ => pb::SetFabricRequest { fabric: body },
+        let request = told.filter(|request| !request.fabric.is_empty()).unwrap_or(pb::SetFabricRequest { fabric: text });
+        Ok((request, held))
     };
+    let (request, _held) = whole(&shared, caller, body, true, read).await?;
     json(&shared.api.set_fabric(&by, request, None).await?)
 }
 

@@ -145,6 +145,47 @@ fn a_revoked_certificate_is_refused_and_others_are_not() {
     }
 }
 
+/// The service's own certificate and who is trusted are two things: what is wrong with one keeps the other from nothing.
+#[test]
+fn a_revocation_counts_beside_a_broken_key_and_a_renewal_beside_a_broken_list() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let at = dir.to_str().unwrap();
+    run(&["init", "--dir", at]).unwrap();
+    for name in ["a", "b"] {
+        run(&["issue", "--dir", at, "--role", "read", "--name", name]).unwrap();
+    }
+    let revoke = |name: &str| run(&["revoke", "--dir", at, paths(dir, name).certificate.to_str().unwrap()]).unwrap();
+    let service = service_paths(dir);
+    let (certificate, key) = (service.certificate.clone(), service.key.clone());
+    revoke("b");
+    let tls = Tls::load(TlsFiles { certificate, key, client_ca: authority_path(dir), revoked: Some(revoked_path(dir)) }).unwrap();
+    let enters =
+        |name: &str| tls.verify(&[CertificateDer::from_pem_slice(&fs::read(paths(dir, name).certificate).unwrap()).unwrap()]).is_ok();
+    assert!(enters("a") && !enters("b"));
+    let (mut authorities, reloads) = (tls.authorities(), tls.reloads());
+    let good = fs::read(&service.key).unwrap();
+    for broken in [&b"no key"[..], b""] {
+        fs::write(&service.key, broken).unwrap();
+        assert!(tls.follow().unwrap_err().to_string().contains("server.key"));
+    }
+    assert_eq!(*reloads.borrow(), 0, "nothing was to be taken");
+    revoke("a");
+    assert!(tls.follow().unwrap_err().to_string().contains("server.key"), "the key is broken still");
+    assert!(!enters("a") && *reloads.borrow() == 1);
+    assert!(futures_util::FutureExt::now_or_never(authorities.changed()).is_some(), "connections of whoever was revoked stay open");
+    fs::write(&service.key, &good).unwrap();
+    assert!(tls.follow().unwrap() && !enters("a"));
+    // The other way round.
+    let list = fs::read(revoked_path(dir)).unwrap();
+    fs::write(revoked_path(dir), &list[..list.len() / 2]).unwrap();
+    assert!(tls.follow().is_err());
+    let before = *reloads.borrow();
+    run(&["renew", "--dir", at, "--name", "server"]).unwrap();
+    assert!(tls.follow().unwrap_err().to_string().contains("revoked.pem"));
+    assert!(*reloads.borrow() == before + 1 && !enters("a"), "the renewed certificate is not taken");
+}
+
 /// While one authority replaces another, both stand beside each other, with the list of either and with both.
 #[test]
 fn two_authorities_have_lists_of_their_own() {

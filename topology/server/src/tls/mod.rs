@@ -53,47 +53,63 @@ pub struct TlsFiles {
 /// One read of the files, of which the digest, the configuration and the key of resets are all made: a file that changes between two
 /// reads would make them of different certificates.
 struct Contents {
-    certificate: Result<Vec<u8>, TlsError>,
-    key: Result<Vec<u8>, TlsError>,
-    client_ca: Result<Vec<u8>, TlsError>,
-    revoked: Result<Option<Vec<u8>>, TlsError>,
+    own: Result<Own, TlsError>,
+    trust: Result<Trust, TlsError>,
+}
+
+/// The files of the service's own certificate.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Own {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// The files that say who is trusted.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Trust {
+    client_ca: Vec<u8>,
+    revoked: Option<Vec<u8>>,
 }
 
 impl Contents {
     fn read(files: &TlsFiles) -> Self {
-        Self {
-            certificate: read(&files.certificate),
-            key: read(&files.key),
-            client_ca: read(&files.client_ca),
-            revoked: files.revoked.as_deref().map(read).transpose(),
-        }
+        let own = || Ok(Own { certificate: read(&files.certificate)?, key: read(&files.key)? });
+        let trust = || Ok(Trust { client_ca: read(&files.client_ca)?, revoked: files.revoked.as_deref().map(read).transpose()? });
+        Self { own: own(), trust: trust() }
     }
 
-    /// Digest of all that stands in the files. A file that cannot be read counts as empty: taking it says what is wrong with it.
+    /// Digest of all that stands in the files. Files that cannot be read count as empty: taking them says what is wrong.
     fn digest(&self) -> [u8; 32] {
-        let revoked = self.revoked.as_ref().ok().and_then(Option::as_deref);
-        let one = |content: &Result<Vec<u8>, TlsError>| Sha256::digest(content.as_deref().unwrap_or_default());
-        let files = [one(&self.certificate), one(&self.key), one(&self.client_ca), Sha256::digest(revoked.unwrap_or_default())];
-        files.iter().fold(Sha256::new(), |digest, file| digest.chain_update(file)).finalize().into()
+        let (own, trust) = (self.own.as_ref().ok(), self.trust.as_ref().ok());
+        let contents = [
+            own.map(|own| &own.certificate),
+            own.map(|own| &own.key),
+            trust.map(|trust| &trust.client_ca),
+            trust.and_then(|trust| trust.revoked.as_ref()),
+        ];
+        let one = |content: Option<&Vec<u8>>| Sha256::digest(content.map(Vec::as_slice).unwrap_or_default());
+        contents.into_iter().map(one).fold(Sha256::new(), |digest, file| digest.chain_update(file)).finalize().into()
     }
+}
 
+impl Taken {
     /// Builds everything before anything is swapped: a broken file leaves the old configuration in force.
-    fn taken(self, files: &TlsFiles) -> Result<Taken, TlsError> {
-        let (certificate, key, client_ca, revoked) = (self.certificate?, self.key?, self.client_ca?, self.revoked?);
+    fn of(files: &TlsFiles, own: &Own, trust: &Trust) -> Result<Self, TlsError> {
         let content = |path: &Path, what: String| TlsError::Content { path: path.to_owned(), what };
-        let chain = certificates(&files.certificate, &certificate)?;
-        let private = PrivateKeyDer::from_pem_slice(&key).map_err(|e| content(&files.key, format!("no private key in PEM: {e}")))?;
+        let chain = certificates(&files.certificate, &own.certificate)?;
+        let private = PrivateKeyDer::from_pem_slice(&own.key).map_err(|e| content(&files.key, format!("no private key in PEM: {e}")))?;
         // A key that others can read works all the same, so it is a warning and no reason to refuse the start.
         warn_if_others_can_read(&files.key);
         let mut roots = RootCertStore::empty();
-        for authority in certificates(&files.client_ca, &client_ca)? {
+        for authority in certificates(&files.client_ca, &trust.client_ca)? {
             roots.add(authority).map_err(|e| content(&files.client_ca, format!("not an authority: {e}")))?;
         }
-        let lists =
-            files.revoked.as_deref().zip(revoked.as_deref()).map_or_else(|| Ok(Vec::new()), |(path, pem)| revocations(path, pem))?;
+        let revoked = trust.revoked.as_deref();
+        let lists = files.revoked.as_deref().zip(revoked).map_or_else(|| Ok(Vec::new()), |(path, pem)| revocations(path, pem))?;
         let configs = build(chain, &private, Some((roots, lists)))
             .map_err(|what| TlsError::Setup { at: format!("{} with {}", files.certificate.display(), files.key.display()), what })?;
-        Ok(Taken { configs, trusted: [client_ca, revoked.unwrap_or_default()].concat(), reset_key: reset_key(&key) })
+        let trusted = [trust.client_ca.as_slice(), revoked.unwrap_or_default()].concat();
+        Ok(Self { configs, trusted, reset_key: reset_key(&own.key) })
     }
 }
 
@@ -181,6 +197,8 @@ pub struct Tls {
     authorities: watch::Sender<Vec<u8>>,
     /// What the files held when they were last read, whether or not it could be taken.
     tried: Mutex<[u8; 32]>,
+    /// What was taken last.
+    last: Mutex<(Own, Trust)>,
     reset_key: [u8; 32],
 }
 
@@ -198,9 +216,11 @@ impl Tls {
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let contents = Contents::read(&files);
         let tried = Mutex::new(contents.digest());
-        let Taken { configs, trusted, reset_key } = contents.taken(&files)?;
+        let last = (contents.own?, contents.trust?);
+        let Taken { configs, trusted, reset_key } = Taken::of(&files, &last.0, &last.1)?;
         let (reloads, authorities) = (watch::Sender::new(0), watch::Sender::new(trusted));
-        Ok(Self { files: Some(files), configs: RwLock::new(configs), reloads, authorities, tried, reset_key })
+        let (configs, last) = (RwLock::new(configs), Mutex::new(last));
+        Ok(Self { files: Some(files), configs, reloads, authorities, tried, last, reset_key })
     }
 
     /// A self-signed certificate that lives as long as this process, for loopback only: clients need no certificate.
@@ -216,21 +236,52 @@ impl Tls {
         // Everybody on this machine may do everything anyway, so there is no secret.
         let reset_key = reset_key(b"");
         let (reloads, authorities) = (watch::Sender::new(0), watch::Sender::default());
-        Ok(Self { files: None, configs: RwLock::new(configs), reloads, authorities, tried: Mutex::default(), reset_key })
+        let (tried, last) = (Mutex::default(), Mutex::default());
+        Ok(Self { files: None, configs: RwLock::new(configs), reloads, authorities, tried, last, reset_key })
     }
 
     /// Reads the files again. Connections that are open stay as they are, unless the client authorities are others now
     /// ([`Tls::authorities`]); a throw-away certificate stays too.
     ///
     /// # Errors
-    /// [`TlsError`]: the configurations stay as they were.
+    /// [`TlsError`]: the service's own certificate or who is trusted stays as it was. What can be taken of the two is taken: a renewal
+    /// that went wrong lets nobody in who was revoked since, and a broken list keeps no renewed certificate out.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.files.as_ref().map_or(Ok(()), |files| self.take(files, Contents::read(files)))
     }
 
     fn take(&self, files: &TlsFiles, contents: Contents) -> Result<(), TlsError> {
         *self.tried.lock().unwrap_or_else(PoisonError::into_inner) = contents.digest();
-        let Taken { configs, trusted, reset_key: _ } = contents.taken(files)?;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let Contents { own, trust } = contents;
+        let (error, own, trust) = match (own, trust) {
+            (Ok(own), Ok(trust)) => match Taken::of(files, &own, &trust) {
+                Ok(taken) => {
+                    *last = (own, trust);
+                    self.put(taken);
+                    return Ok(());
+                }
+                Err(error) => (error, Some(own), Some(trust)),
+            },
+            (Err(error), trust) => (error, None, trust.ok()),
+            (own, Err(error)) => (error, own.ok(), None),
+        };
+        let half = |own: &Own, trust: &Trust| Taken::of(files, own, trust).ok();
+        if let Some((trust, taken)) = trust.filter(|new| *new != last.1).and_then(|trust| half(&last.0, &trust).map(|taken| (trust, taken)))
+        {
+            tracing::warn!("of the certificates only those of clients are taken: the authorities, and what they revoked");
+            last.1 = trust;
+            self.put(taken);
+        } else if let Some((own, taken)) = own.filter(|new| *new != last.0).and_then(|own| half(&own, &last.1).map(|taken| (own, taken))) {
+            tracing::warn!("of the certificates only the service's own is taken");
+            last.0 = own;
+            self.put(taken);
+        }
+        Err(error)
+    }
+
+    fn put(&self, taken: Taken) {
+        let Taken { configs, trusted, reset_key: _ } = taken;
         *self.configs.write().unwrap_or_else(PoisonError::into_inner) = configs;
         // The configuration is in place before anybody is told: whoever hears of the change and looks finds the new one.
         self.reloads.send_modify(|count| *count += 1);
@@ -240,7 +291,6 @@ impl Tls {
             *old = trusted;
             changed
         });
-        Ok(())
     }
 
     /// Reads the files again if they hold something else than when they were last read, as [`Tls::reload`]; says whether they did.
@@ -324,7 +374,7 @@ pub fn is_loopback(address: IpAddr) -> bool {
 }
 
 /// The authorities of clients, and what they revoked.
-type Trust = (RootCertStore, Vec<CertificateRevocationListDer<'static>>);
+type Verified = (RootCertStore, Vec<CertificateRevocationListDer<'static>>);
 
 fn revocations(path: &Path, pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     let content = |what: String| TlsError::Content { path: path.to_owned(), what };
@@ -348,7 +398,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, trust: Option<Trust>) -> Result<Configs, String> {
+fn build(chain: Vec<CertificateDer<'static>>, key: &PrivateKeyDer<'static>, trust: Option<Verified>) -> Result<Configs, String> {
     let verifier = match trust {
         Some((roots, lists)) => {
             let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider()).with_crls(lists);

@@ -157,10 +157,16 @@ async fn judged(shared: &Shared, who: Option<Who>, args: &Args) -> Judged {
 /// Which nodes pass: all, unless `extender.slower_percent` says otherwise; the best one always does.
 async fn filter(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    let (mut args, _held) = read::<Args>(&shared, caller, &headers, body, false).await?;
+    let (args, held) = read::<Args>(&shared, caller, &headers, body, false).await?;
     let percent = shared.api.config().extender.slower_percent;
     // Where all pass, nobody waits for an evaluation; `prioritize` asks for one, and says why where there is none.
     let judged = if percent > 0 { judged(&shared, caller.who, &args).await } else { Judged::default() };
+    let bytes = held.bytes();
+    // Nodes that came whole go back whole.
+    shared.beside(caller, false, bytes, move || answer(&judged, &filtered(args, &judged, percent))).await
+}
+
+fn filtered(mut args: Args, judged: &Judged, percent: u32) -> Filtered {
     let too_slow = judged.nodes.iter().filter(|node| node.slower * 100.0 > f64::from(percent));
     let why =
         |slower: f64| format!("antiphase: jobs are predicted to lose {:.0} % of an iteration more than on the best node", slower * 100.0);
@@ -171,14 +177,13 @@ async fn filter(State(shared): State<Shared>, Extension(caller): Extension<Calle
     if let Some(names) = &mut args.node_names {
         names.retain(|name| !failed.contains_key(name));
     }
-    let filtered = Filtered {
+    Filtered {
         nodes: args.nodes,
         node_names: args.node_names,
         failed_nodes: failed,
         failed_and_unresolvable_nodes: BTreeMap::new(),
         error: "",
-    };
-    answer(&judged, &filtered)
+    }
 }
 
 /// Ten points of the best node, and one less for each [`SLOWER_PER_POINT`].
@@ -199,8 +204,7 @@ async fn prioritize(State(shared): State<Shared>, Extension(caller): Extension<C
 /// Reads a body of which nothing is wanted: values that are skipped make no objects, so they weigh nothing.
 async fn ignore(shared: &Shared, caller: Caller, headers: &HeaderMap, body: Body) -> Result<(), ApiError> {
     origin::is_json(headers)?;
-    let (text, _held) = whole(shared, caller, body, false).await?;
-    message::<IgnoredAny>(&text).map(|_| ())
+    whole(shared, caller, body, false, |text, _held| message::<IgnoredAny>(&text).map(|_| ())).await
 }
 
 /// Volcano asks of one node at a time, and there is nothing to compare it with: it passes, and `prioritize` says which is best.
