@@ -36,8 +36,8 @@ class Package(NamedTuple):
     programs: tuple = ()
     # Of the folder of libraries, by the name under which loaders look for them.
     libraries: tuple = ()
-    # What has a manual page and completions.
-    speaks: str = ""
+    # Which programs have manual pages and completions.
+    speaks: tuple = ()
     # Units, the service first; purge takes `state` away.
     units: tuple = ()
     state: str = ""
@@ -55,7 +55,7 @@ PACKAGES = [
         summary="keeps training jobs that share a link off each other's beat",
         description="The command line: imports fabrics, plans and explains placements, and asks the topology service.",
         programs=("antiphase",),
-        speaks="antiphase",
+        speaks=("antiphase",),
         files=(
             ("README.md", "usr/share/doc/antiphase"),
             ("CHANGELOG.md", "usr/share/doc/antiphase"),
@@ -70,7 +70,7 @@ PACKAGES = [
         summary="topology service of Antiphase",
         description="Knows the fabric, plans which job may send when, and tells the agents. Serves gRPC, HTTP and a page.",
         programs=("antiphase-topology",),
-        speaks="antiphase-topology",
+        speaks=("antiphase-topology",),
         units=("antiphase-topology.service",),
         state="/var/lib/antiphase",
         files=(
@@ -86,7 +86,7 @@ PACKAGES = [
         summary="agent of Antiphase, for every host with GPUs",
         description="Passes the plan on to the jobs of its host, and reads the host's counters. Brings antiphase-verbs for RDMA devices.",
         programs=("antiphase-agent", "antiphase-verbs"),
-        speaks="antiphase-agent",
+        speaks=("antiphase-agent", "antiphase-verbs"),
         units=("antiphase-agent.service", "run-antiphase.mount"),
         files=(
             ("agent/daemon/antiphase-agent.toml", "etc/antiphase"),
@@ -164,15 +164,16 @@ def binaries(package, build, root):
 
 def spoken(package, build, root):
     """Manual pages and completions, which `antiphase` makes for all programs."""
-    programs = sorted((other.speaks for other in PACKAGES if other.speaks), key=len)
+    programs = sorted((name for other in PACKAGES for name in other.speaks), key=len)
     for page in sorted(build.man.glob("*.1")):
         # A page of antiphase-agent begins like one of antiphase; the longest name is the program's.
         owner = [name for name in programs if page.stem == name or page.stem.startswith(name + "-")][-1]
-        if owner == package.speaks:
+        if owner in package.speaks:
             zipped(page.read_bytes(), root / "usr/share/man/man1" / (page.name + ".gz"))
-    for shell, place in COMPLETIONS.items():
-        command = [str(build.programs / "antiphase"), "completions", shell, package.speaks]
-        write(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout, root / (place % package.speaks))
+    for name in package.speaks:
+        for shell, place in COMPLETIONS.items():
+            command = [str(build.programs / "antiphase"), "completions", shell, name]
+            write(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout, root / (place % name))
 
 
 # A link of Markdown: its text, and the path before a place in the page.

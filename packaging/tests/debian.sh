@@ -83,7 +83,7 @@ for unit in antiphase-topology.service antiphase-agent.service run-antiphase.mou
     enabled $unit || fail "$unit is not enabled"
 done
 ldconfig -p | grep -q 'libantiphase_gate.so ' || ldconfig -p | grep -q libantiphase_gate.so || fail "the loader does not find the gate"
-for program in antiphase antiphase-topology antiphase-agent; do
+for program in antiphase antiphase-topology antiphase-agent antiphase-verbs; do
     zcat /usr/share/man/man1/$program.1.gz | grep -q 'EXIT STATUS' || fail "no manual page of $program"
     bash -n /usr/share/bash-completion/completions/$program
     grep -q "^#compdef $program" /usr/share/zsh/vendor-completions/_$program || fail "no completion of $program for zsh"

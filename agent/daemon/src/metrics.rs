@@ -16,9 +16,22 @@ use crate::{
     session::SESSION_COUNTS, turns::NoteCounts,
 };
 
+/// What of its configuration tells one agent from another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configured {
+    /// Its host.
+    pub host: String,
+    /// Where its pages are.
+    pub page_dir: String,
+    /// Its service, as configured; empty: none.
+    pub service: String,
+}
+
 /// What the agent knows, as of one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
+    /// Which agent it is.
+    pub configured: Configured,
     /// Ports.
     pub counters: CountersView,
     /// Gates, in order of their jobs.
@@ -64,6 +77,9 @@ pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
 
 fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
     page.gauge("build_info", "The program's version.", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    let Configured { host, page_dir, service } = &snapshot.configured;
+    let labels = [("host", host.as_str()), ("page_dir", page_dir.as_str()), ("service", service.as_str())];
+    page.gauge("config_info", "What of its configuration tells this agent from another.", &labels, 1.0);
     page.gauge("connected", "1 while there is a session with the topology service.", &[], f64::from(u8::from(snapshot.connected)));
     page.gauge("plan_version", "Version of the plan on the schedule pages.", &[], snapshot.plan_version as f64);
     page.gauge("pages", "Schedule pages that are kept alive.", &[], snapshot.pages as f64);

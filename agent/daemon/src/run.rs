@@ -20,7 +20,7 @@ use crate::{
     counters::Sampling,
     gates::Gates,
     http, learning,
-    metrics::{self, Snapshot},
+    metrics::{self, Configured, Snapshot},
     neighbours::{Cables, Looking, message},
     pages::Pages,
     pauses::Pauses,
@@ -76,6 +76,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub struct Parts {
     host: String,
+    service: String,
     root: Root,
     reports: Reports,
     lldp: LldpConfig,
@@ -104,6 +105,7 @@ impl Parts {
             if is_own { (Rdma::start(&config.rdma.program)?, Some(Pauses::start(counters.interfaces())?)) } else { (None, None) };
         Ok(Self {
             host: config.host.clone(),
+            service: config.service.address.clone().unwrap_or_default(),
             root,
             reports: config.reports,
             lldp: config.lldp,
@@ -126,6 +128,7 @@ impl Parts {
 /// An agent with its pages. The session is no part of the agent and has the other ends of the channels.
 #[derive(Debug)]
 pub struct Agent {
+    configured: Configured,
     ends: AgentEnds,
     pages: Pages,
     gates: Gates,
@@ -161,13 +164,15 @@ impl Agent {
     /// An agent of these parts. `pages` may come from one that was configured anew.
     #[must_use]
     pub fn new(parts: Parts, pages: Pages) -> Self {
-        let Parts { host, root, reports, lldp, rdma, pauses, ends, counters, turns, endpoint } = parts;
+        let Parts { host, service, root, reports, lldp, rdma, pauses, ends, counters, turns, endpoint } = parts;
         let view = counters.view().ports;
         let (found, cables) = watch::channel(Cables::default());
         let ports = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
         let looking = Looking::start(lldp, root, ports, found);
         tracing::info!(host, ports = view.len(), pages = %pages.directory().display(), "agent");
+        let configured = Configured { host, page_dir: pages.directory().display().to_string(), service };
         let mut agent = Self {
+            configured,
             ends,
             pages,
             gates: Gates::new(reports),
@@ -373,6 +378,7 @@ impl Agent {
 
     fn snapshot(&self) -> Snapshot {
         Snapshot {
+            configured: self.configured.clone(),
             counters: self.counters.view(),
             gates: self.gates.totals(),
             turns: self.turns.totals(),

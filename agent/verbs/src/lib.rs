@@ -12,6 +12,7 @@
 )]
 
 pub mod abi;
+pub mod args;
 pub mod device;
 pub mod ethtool;
 pub mod events;

@@ -15,6 +15,12 @@ AgentState = Literal["unspecified", "connected", "lost", "quarantined"]
 leads."""
 
 
+Apart = Literal["unspecified", "shifts", "turns", "free"]
+"""What keeps jobs apart that share a link and could exceed it. unspecified: nothing has to: one job, or jobs that never exceed
+it. shifts: their slots, as far as the score says. turns: they take turns. free: nothing: their group was let go, so they run
+as they come."""
+
+
 JobState = Literal["unspecified", "committed", "held", "free", "drifting", "open"]
 """committed: no report of its gate yet. held: its gate holds it to the slot. free: runs as it comes: nobody holds it. drifting:
 further from its slot than the slack. open: its gate fails open."""
@@ -69,6 +75,8 @@ class Agent(Message):
     """Version of the plan that it acknowledged."""
     ports: list[str] = field(default_factory=list)
     state: AgentState = "unspecified"
+    trouble: str = ""
+    """What is wrong with its name, in a sentence: the fabric has no such host, or two agents take it in turn. Empty: nothing."""
     version: str = ""
     NESTED: ClassVar[dict[str, str]] = {}
 
@@ -79,7 +87,8 @@ class AuditEntry(Message):
 
     at_ns: int = 0
     by: str = ""
-    """The common name of a certificate and its role, "this machine" where there are no certificates, or "the configuration"."""
+    """The common name of a certificate and its role; without certificates the user and "on this machine", or "this machine"
+    where the kernel tells no user; or "the configuration"."""
     kind: str = ""
     """committed, released, fabric or submitted; job_withdrawn, job_preempt or withdrawing of a job that was withdrawn."""
     message: str = ""
@@ -241,8 +250,8 @@ class Event(Message):
 
     at_ns: int = 0
     by: str = ""
-    """Who asked for it: the common name of a certificate and its role, "this machine" where there are no certificates, or "the
-    configuration". Empty: nobody did, it happened."""
+    """Who asked for it: the common name of a certificate and its role; without certificates the user and "on this machine", or
+    "this machine" where the kernel tells no user; or "the configuration". Empty: nobody did, it happened."""
     host: str = ""
     job: str = ""
     kind: str = ""
@@ -499,6 +508,7 @@ class JobSpec(Message):
 class Link(Message):
     """Link."""
 
+    apart: Apart = "unspecified"
     capacity_mbps: int = 0
     demands: list[Demand] = field(default_factory=list)
     from_node: str = ""
@@ -523,10 +533,12 @@ class Link(Message):
     peak_demand_ratio: float = 0.0
     """Sum of the jobs' highest demands over capacity."""
     score: Optional[float] = None
-    """Links with two or more jobs only."""
+    """As its jobs are kept apart now: with their slots, and without where their group was let go. What turns do no score says.
+    Links with two or more jobs only."""
     to_node: str = ""
     to_tier: int = 0
     zero_shift_score: Optional[float] = None
+    """If nobody were shifted."""
     NESTED: ClassVar[dict[str, str]] = {"demands": "Demand"}
 
 
@@ -659,6 +671,8 @@ class ListLinksRequest(Message):
     """Add the demand of each job on each link."""
     fields: Union[list[str], str] = field(default_factory=list)
     """Only these fields of the answer, as in EvaluateRequest."""
+    jobs: list[str] = field(default_factory=list)
+    """Only links that one of these jobs uses; empty: of all jobs."""
     limit: int = 0
     """0: the default of 100."""
     links: list[str] = field(default_factory=list)
@@ -677,7 +691,8 @@ class ListLinksResponse(Message):
     links: list[Link] = field(default_factory=list)
     plan_version: int = 0
     total: int = 0
-    """Links with demand, whether or not they are among `links`; if asked for those only, links whose load is observed."""
+    """Links with demand, of the jobs that were named, whether or not they are among `links`; if asked for those only, links
+    whose load is observed."""
     NESTED: ClassVar[dict[str, str]] = {"links": "Link"}
 
 

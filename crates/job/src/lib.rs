@@ -22,4 +22,5 @@ pub use documents::{
 pub use fabric::collective::{Collective, Endpoint};
 pub use job::{Candidate, Hold, Job, JobError, Placement, TrafficPhase, UnknownHold};
 pub use measured::MeasuredProfile;
+pub use nearest::nearest;
 pub use reader::{ID_BYTES_MAX, JobsError, ReadFile, Reader, data_nics};

@@ -7,7 +7,8 @@ const CHANGES_MAX: usize = 2;
 
 /// The name that takes the fewest changes (a character more, less or other: Levenshtein) to become `wanted`; two at most, and fewer than
 /// half of its characters, so that short names do not all look alike. Of several the first.
-pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = wanted.as_bytes();
     let most = CHANGES_MAX.min(wanted.len().saturating_sub(1) / 2);
     let near = names.filter(|name| name.len().abs_diff(wanted.len()) <= most);

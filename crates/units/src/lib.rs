@@ -5,7 +5,7 @@
 //! it is a [`Ticks`], [`Nanos`], [`Bytes`], [`Rate`] or [`Share`], or one of the arena ids
 //! [`NodeId`], [`LinkId`] and [`JobId`].
 //! [`OneLine`] and [`Lines`] stand here as well because every crate that reads documents writes messages about them, and
-//! [`names_this_machine`] because service and agent answer to the same names.
+//! [`names_this_machine`] because service and agent answer to the same names, [`Score`] because all show scores alike.
 //!
 //! Arithmetic is by name (`checked_*`, `saturating_*`), never by operator, because each site
 //! has to decide what an overflow means.
@@ -27,6 +27,7 @@ mod line;
 mod name;
 mod place;
 mod quantity;
+mod score;
 
 pub use authority::names_this_machine;
 pub use ids::{JobId, LinkId, NodeId};
@@ -35,3 +36,4 @@ pub use line::OneLine;
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use place::Lines;
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};
+pub use score::Score;

@@ -207,9 +207,11 @@ pub struct Link {
     pub capacity_mbps: u64,
     #[prost(string, repeated, tag = "5")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// As its jobs are kept apart now: with their slots, and without where their group was let go. What turns do no score says.
     /// Links with two or more jobs only.
     #[prost(double, optional, tag = "6")]
     pub score: ::core::option::Option<f64>,
+    /// If nobody were shifted.
     #[prost(double, optional, tag = "7")]
     pub zero_shift_score: ::core::option::Option<f64>,
     /// Sum of the jobs' highest demands over capacity.
@@ -242,6 +244,9 @@ pub struct Link {
     /// How old the counters are.
     #[prost(uint64, optional, tag = "17")]
     pub observed_age_ms: ::core::option::Option<u64>,
+    #[prost(enumeration = "Apart", tag = "18")]
+    #[serde(with = "crate::json::apart")]
+    pub apart: i32,
 }
 /// A switch, or host, that the configuration names as an exporter of sFlow.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -334,6 +339,9 @@ pub struct Agent {
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "9")]
     pub ports: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What is wrong with its name, in a sentence: the fabric has no such host, or two agents take it in turn. Empty: nothing.
+    #[prost(string, tag = "10")]
+    pub trouble: ::prost::alloc::string::String,
 }
 /// Jobs that take turns, directly or through others. Jobs of different groups never wait for each other.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -546,8 +554,8 @@ pub struct Event {
     /// With the kinds job_start, job_preempt and job_move.
     #[prost(message, optional, tag = "9")]
     pub order: ::core::option::Option<Order>,
-    /// Who asked for it: the common name of a certificate and its role, "this machine" where there are no certificates, or "the
-    /// configuration". Empty: nobody did, it happened.
+    /// Who asked for it: the common name of a certificate and its role; without certificates the user and "on this machine", or "this
+    /// machine" where the kernel tells no user; or "the configuration". Empty: nobody did, it happened.
     #[prost(string, tag = "10")]
     pub by: ::prost::alloc::string::String,
 }
@@ -683,6 +691,43 @@ impl JobState {
             "JOB_STATE_FREE" => Some(Self::Free),
             "JOB_STATE_DRIFTING" => Some(Self::Drifting),
             "JOB_STATE_OPEN" => Some(Self::Open),
+            _ => None,
+        }
+    }
+}
+/// What keeps jobs apart that share a link and could exceed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Apart {
+    /// nothing has to: one job, or jobs that never exceed it
+    Unspecified = 0,
+    /// their slots, as far as the score says
+    Shifts = 1,
+    /// they take turns
+    Turns = 2,
+    /// nothing: their group was let go, so they run as they come
+    Free = 3,
+}
+impl Apart {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "APART_UNSPECIFIED",
+            Self::Shifts => "APART_SHIFTS",
+            Self::Turns => "APART_TURNS",
+            Self::Free => "APART_FREE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "APART_UNSPECIFIED" => Some(Self::Unspecified),
+            "APART_SHIFTS" => Some(Self::Shifts),
+            "APART_TURNS" => Some(Self::Turns),
+            "APART_FREE" => Some(Self::Free),
             _ => None,
         }
     }
@@ -1396,6 +1441,9 @@ pub struct ListLinksRequest {
     /// Only links whose load is observed, with and without demand, the fullest first.
     #[prost(bool, tag = "6")]
     pub observed: bool,
+    /// Only links that one of these jobs uses; empty: of all jobs.
+    #[prost(string, repeated, tag = "7")]
+    pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -1403,7 +1451,8 @@ pub struct ListLinksRequest {
 pub struct ListLinksResponse {
     #[prost(message, repeated, tag = "1")]
     pub links: ::prost::alloc::vec::Vec<Link>,
-    /// Links with demand, whether or not they are among `links`; if asked for those only, links whose load is observed.
+    /// Links with demand, of the jobs that were named, whether or not they are among `links`; if asked for those only, links whose load is
+    /// observed.
     #[prost(uint32, tag = "2")]
     pub total: u32,
     #[prost(uint64, tag = "3")]
@@ -1520,7 +1569,8 @@ pub struct AuditEntry {
     pub number: u64,
     #[prost(uint64, tag = "2")]
     pub at_ns: u64,
-    /// The common name of a certificate and its role, "this machine" where there are no certificates, or "the configuration".
+    /// The common name of a certificate and its role; without certificates the user and "on this machine", or "this machine" where the
+    /// kernel tells no user; or "the configuration".
     #[prost(string, tag = "3")]
     pub by: ::prost::alloc::string::String,
     /// committed, released, fabric or submitted; job_withdrawn, job_preempt or withdrawing of a job that was withdrawn.
@@ -3528,6 +3578,9 @@ pub struct Hello {
     /// Version of the plan on its pages; 0: none.
     #[prost(uint64, tag = "5")]
     pub plan_version: u64,
+    /// Drawn when its program starts, so that a session begun anew is told from another program of the same name; 0: not told.
+    #[prost(uint64, tag = "6")]
+    pub instance: u64,
 }
 /// First frame of the service.
 #[derive(serde::Serialize, serde::Deserialize)]

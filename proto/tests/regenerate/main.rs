@@ -27,6 +27,7 @@ const NAMED: &[(&str, &str)] = &[
     ("Evaluation.outcome", "outcome"),
     ("Job.state", "job_state"),
     ("Agent.state", "agent_state"),
+    ("Link.apart", "apart"),
     ("TurnGroup.state", "turn_group_state"),
     ("TurnJob.activity", "turn_activity"),
     ("Event.severity", "severity"),

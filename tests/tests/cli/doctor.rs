@@ -102,7 +102,7 @@ fn a_service_that_is_well_is_well_and_a_job_that_is_not_there_is_wrong() {
     let node = service.ask(&["doctor", "--dir", &pages, "--job", "a", "--library", "libc.so.6", "-o", "json"]);
     node.expect(1);
     let said = node.json();
-    assert!(findings(&said, "job").contains(&("wrong".into(), "a is not committed".into())), "{said}");
+    assert!(findings(&said, "job").contains(&("wrong".into(), "a is not committed; no job is".into())), "{said}");
     assert!(findings(&said, "gate")[0].1.starts_with("a: not held (no-page)"), "{said}");
     let library = &findings(&said, "library")[0];
     assert!(library.0 == "wrong" && library.1.contains("libc.so.6 has no antiphase_gate_version"), "{said}");

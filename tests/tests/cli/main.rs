@@ -23,6 +23,7 @@ mod import;
 mod jobs;
 mod large;
 mod learn;
+mod misnamed;
 mod plan;
 mod pollux;
 mod process;

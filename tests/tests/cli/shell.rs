@@ -43,7 +43,9 @@ fn completions_for_every_shell() {
             assert!(run.ok().contains(word), "{shell}: {word} is not completed");
         }
     }
-    for (program, words) in [("antiphase-topology", ["ecmp", "pki"]), ("antiphase-agent", ["config", "check"])] {
+    for (program, words) in
+        [("antiphase-topology", ["ecmp", "pki"]), ("antiphase-agent", ["config", "check"]), ("antiphase-verbs", ["traffic-class", "probe"])]
+    {
         for shell in ["bash", "zsh", "fish"] {
             let run = antiphase(&["completions", shell, program]);
             let text = run.ok();
@@ -68,6 +70,8 @@ fn a_manual_page_for_every_command() {
         ("antiphase-topology-pki-issue", ["role", "topology.redb"]),
         ("antiphase-agent", ["antiphase\\-agent.toml", "/run/antiphase"]),
         ("antiphase-agent-config-check", ["config", "the pages are taken back"]),
+        ("antiphase-verbs", ["ib_uverbs", "libibverbs.so.1"]),
+        ("antiphase-verbs-write", ["compute\\-ms", "/run/antiphase"]),
         ("antiphase-solve", ["A loop in paper mode", "antiphase\\-topology"]),
     ] {
         let text = fs::read_to_string(format!("{folder}/{page}.1")).unwrap_or_else(|error| panic!("{page}: {error}"));

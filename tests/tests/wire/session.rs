@@ -1,6 +1,6 @@
 //! Admission, plans, losses and returns.
 
-use std::{fs, time::Duration};
+use std::{collections::BTreeSet, fs, time::Duration};
 
 use agent::session::Credentials;
 use proto::v1alpha1::{AgentFrame, PlanAck, Report, Telemetry, agent_frame};
@@ -53,6 +53,32 @@ async fn a_plan_that_is_not_taken_is_replaced_by_the_newest() {
     }
     // One in the channel, one waiting behind it, and those that came while these were taken.
     assert!(taken.is_sorted() && taken.len() < 10, "{taken:?}");
+}
+
+/// By that the service tells an agent that comes again from another one of the same name.
+#[tokio::test]
+async fn a_program_is_the_same_in_all_its_sessions_and_another_is_another() {
+    let dir = authority();
+    let service = Service::start(tls(dir.path())).await;
+    let (address, credentials) = (service.address, issue(dir.path(), "node-1"));
+    let mut agents = [Agent::start(address, "node-1", credentials.clone()), Agent::start(address, "node-1", credentials)];
+    let drawn = |service: &Service| {
+        let of = |event: &Event| match event {
+            Event::AgentHello { origin, .. } => Some((origin.instance, origin.from.clone())),
+            _ => None,
+        };
+        service.memory.events.lock().unwrap().iter().filter_map(of).collect::<BTreeSet<_>>()
+    };
+    for agent in &mut agents {
+        agent.up().await;
+    }
+    until("two hellos", || drawn(&service).len() == 2).await;
+    let before = drawn(&service);
+    assert!(before.iter().all(|(instance, from)| *instance != 0 && from == "127.0.0.1"), "{before:?}");
+    service.stop().await;
+    let again = Service::start_at(address, tls(dir.path())).await;
+    until("two hellos again", || drawn(&again).len() == 2).await;
+    assert_eq!(drawn(&again), before);
 }
 
 #[tokio::test]

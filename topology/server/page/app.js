@@ -176,6 +176,8 @@ function moved() {
   if (!before && kind) left = { top: scrollY, section: document.activeElement?.closest("section")?.id ?? "", focus: document.activeElement?.dataset };
   view = kind;
   for (const section of document.querySelectorAll("main > [data-view]")) section.hidden = section.dataset.view !== (kind ?? "overview");
+  // Shown once there are any.
+  byId("turns-section").hidden ||= !seen.turns.length;
   document.body.dataset.view = kind ?? "overview";
   document.title = kind ? `${id} · Antiphase` : "Antiphase";
   // Nothing is known before the first answer, which is not the same as nothing there.
@@ -256,6 +258,8 @@ addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
 function happened(event) {
   seen.events = [...seen.events, event].slice(-EVENTS_MAX);
   if (event.kind === "fabric") fabricKnown = false;
+  // A group was let go, or is held again: that keeps its jobs apart otherwise, under the same plan.
+  if (event.kind === "turns") seen.links_version = undefined;
   soon();
 }
 

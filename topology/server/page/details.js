@@ -34,8 +34,7 @@ export async function drawLink(id, still) {
   const link = (await get("links", { links: id, demands: true })).links[0] ?? (seen.observed.has(id) ? (await get("links", { links: id, observed: true })).links[0] : null) ?? null;
   if (!still()) return;
   byId("link-title").textContent = `Link ${id}`;
-  const known = seen.links.find((one) => one.id === id);
-  if (link && known) Object.assign(link, { by_turns: known.by_turns, score: known.score });
+  if (link) link.by_turns = link.apart === "turns";
   const events = link ? seen.events.filter((event) => link.jobs.some((job) => about(job)(event))) : [];
   const back = link && seen.links.find((one) => one.from_node === link.to_node && one.to_node === link.from_node);
   const key = JSON.stringify([id, link, back?.id, events.map((e) => e.sequence)]);

@@ -9,28 +9,21 @@ export const seen = {
   fabric: undefined, turns: [], turns_total: 0, turns_at: 0, measured: new Map(), observed: new Map(),
 };
 
-const meet = (link, jobs) => link.jobs.filter((job) => jobs.has(job)).length > 1;
-// Jobs whose plan says that they take turns.
-const planned = () => new Set(seen.jobs.filter((j) => j.slot?.turns).map((j) => j.id));
-// Whether shifts are what keeps the jobs of a link apart.
-export const shifted = (shared) => { const turns = planned(); return shared.filter((link) => !meet(link, turns)); };
 export const shared = () => seen.links.filter((link) => typeof link.score === "number");
+// Links whose jobs are kept apart by shifts. Where nobody takes turns, that are all.
+export function shifted(shared) {
+  const others = shared.some((link) => link.by_turns || link.apart === "free");
+  return others ? shared.filter((link) => link.apart === "shifts") : shared;
+}
 
-// Shifts are nothing to jobs that take turns, nor to those that were let go: those run free whatever their plan says. A trial is too
-// short to be shown as anything else.
+// What keeps the jobs of a link apart is the service's to say; what was asked for apart from the links is put beside them.
 export function keptApart() {
-  const [turns, free] = [planned(), new Set(seen.turns.filter((g) => g.state === "let_go").flatMap((g) => g.jobs.map((j) => j.job)))];
   for (const link of seen.links) {
-    link.told ??= link.score;
-    link.by_turns = link.zero_shift_score < 1 - SAME && meet(link, turns) && !meet(link, free);
-    link.score = meet(link, free) ? link.zero_shift_score : link.told;
+    link.by_turns = link.apart === "turns";
     link.measured = seen.measured.get(link.id);
     link.observed = seen.observed.get(link.id);
   }
-  for (const job of seen.jobs) {
-    if (job.state === "held" && free.has(job.id)) job.state = "free";
-    job.past = seen.series.get(job.id)?.iteration_ns;
-  }
+  for (const job of seen.jobs) job.past = seen.series.get(job.id)?.iteration_ns;
 }
 
 export const groupOf = (job) => seen.turns.find((group) => group.jobs.some((one) => one.job === job));

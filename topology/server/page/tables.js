@@ -25,7 +25,7 @@ function observed(of) {
 export const LINKS = [
   { title: "Link", width: 15, hint: "From one end to the other; the other direction is a link of its own", value: (l) => l.id, cell: (l) => linkTo(l.id) },
   { title: "Unshifted", width: 6.5, number: true, phone: false, hint: "The score if nobody were shifted", value: (l) => l.zero_shift_score, cell: (l) => (typeof l.score === "number" ? coloured(l.zero_shift_score ?? 1) : "–") },
-  { title: "Score", width: 5.5, number: true, hint: "With the committed shifts; jobs that take turns need none. 1: nobody waits; otherwise 1 less the mean demand over capacity, in capacities", value: (l) => (l.by_turns ? l.zero_shift_score : l.score), cell: score },
+  { title: "Score", width: 5.5, number: true, hint: "With the committed shifts; jobs that take turns need none, and those that were let go keep to none. 1: nobody waits; otherwise 1 less the mean demand over capacity, in capacities", value: (l) => (l.by_turns ? l.zero_shift_score : l.score), cell: score },
   { title: "", width: 7, phone: false, hint: "The score as a bar; the stroke is the score if nobody were shifted", cell: (l) => (typeof l.score === "number" && !l.by_turns ? bar(l.score, l.zero_shift_score ?? 1) : "") },
   { title: "Jobs", hint: "Who sends over it", value: (l) => l.jobs.length, falling: true, cell: (l) => chips(l.jobs) },
   { title: "Planned", width: 6, number: true, phone: false, falling: true, hint: "What its jobs send on average as they are planned, of the capacity", value: (l) => l.mean_demand_ratio, cell: (l) => share(l.mean_demand_ratio) },
@@ -79,17 +79,19 @@ export const JOBS = [
 ];
 export const jobText = (job) => `${job.id} ${job.state} ${job.hosts.join(" ")}`;
 
-const AGENT_ORDER = { lost: 0, quarantined: 1, connected: 2 };
-export const worstAgents = (agents) => [...agents].sort((a, b) => (AGENT_ORDER[a.state] ?? 3) - (AGENT_ORDER[b.state] ?? 3) || a.host.localeCompare(b.host, undefined, { numeric: true }));
+const AGENT_ORDER = { lost: 1, quarantined: 2, connected: 3 };
+// An agent under a wrong name is connected, and holds nobody.
+const standing = (agent) => (agent.trouble ? 0 : AGENT_ORDER[agent.state] ?? 4);
+export const worstAgents = (agents) => [...agents].sort((a, b) => standing(a) - standing(b) || a.host.localeCompare(b.host, undefined, { numeric: true }));
 
 export const AGENTS = [
   { title: "Host", width: 9, value: (a) => a.host, cell: (a) => a.host },
-  { title: "State", width: 7, hint: "lost: no session; quarantined: its clock is too uncertain for the slack of a job that it leads", value: (a) => AGENT_ORDER[a.state] ?? 3, cell: (a) => html("span", { class: `state-${a.state}` }, a.state) },
+  { title: "State", width: 7, hint: "wrong name: what is wrong with it stands above; lost: no session; quarantined: its clock is too uncertain for the slack of a job that it leads", value: standing, cell: (a) => (a.trouble ? html("span", { class: "state-lost", title: a.trouble }, "wrong name") : html("span", { class: `state-${a.state}` }, a.state)) },
   { title: "Clock bound", width: 7, number: true, falling: true, hint: "Its clock is wrong by at most this", value: (a) => a.clock_bound_ns, cell: (a) => duration(a.clock_bound_ns) },
   { title: "Round trip", width: 6.5, number: true, falling: true, hint: "To the service, at best", value: (a) => a.clock_rtt_ns, cell: (a) => duration(a.clock_rtt_ns) },
   { title: "Plan", width: 4.5, number: true, hint: "The version of the plan that it follows", value: (a) => a.plan_version, cell: (a) => `${a.plan_version}` },
   { title: "Version", width: 5, phone: false, value: (a) => a.version, cell: (a) => a.version },
   { title: "Jobs", width: 11, hint: "With a rank on this host", value: (a) => a.jobs.length, falling: true, cell: (a) => chips(a.jobs, 1) },
 ];
-export const agentText = (agent) => `${agent.host} ${agent.state} ${agent.jobs.join(" ")}`;
+export const agentText = (agent) => `${agent.host} ${agent.trouble ? "wrong name" : agent.state} ${agent.jobs.join(" ")}`;
 

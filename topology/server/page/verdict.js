@@ -57,7 +57,7 @@ function turning() {
     : `Predicted: by turns, iterations of ${count(among.length, "job")} are on average ${part}; what they take free is not measured yet. ${freed}`;
 }
 
-// Hosts that lead jobs and have no agent, as the service says it: nothing else on the page would.
+// Hosts that lead jobs and have no agent, and agents under a wrong name, as the service says it: nothing else on the page would.
 const WARNINGS_SHOWN = 3;
 function unattended() {
   // That nobody is connected stands above.
@@ -70,8 +70,9 @@ function unattended() {
 export function drawVitals() {
   const state = (list, name) => list.filter((x) => x.state === name).length;
   const lost = state(seen.agents, "lost"), quarantined = state(seen.agents, "quarantined");
+  const misnamed = seen.agents.filter((agent) => agent.trouble).length;
   const bad = [
-    lost && count(lost, "agent lost", "agents lost"), quarantined && `${quarantined} quarantined`,
+    misnamed && count(misnamed, "agent under a wrong name", "agents under a wrong name"), lost && count(lost, "agent lost", "agents lost"), quarantined && `${quarantined} quarantined`,
     state(seen.jobs, "drifting") && `${state(seen.jobs, "drifting")} drifting`, state(seen.jobs, "open") && `${state(seen.jobs, "open")} failing open`,
   ].filter(Boolean);
   const fabric = seen.fabric ? `${count(seen.fabric.hosts, "host")}, ${count(seen.fabric.links, "link")}` : "no fabric";
@@ -87,14 +88,14 @@ export function drawVerdict() {
   const clear = by_shifts.filter((l) => l.score >= 1 - SAME).length;
   const raised = by_shifts.filter((l) => l.score > l.zero_shift_score + SAME).length;
   const bad = all.filter((l) => !l.by_turns && l.score < 1 - SAME);
-  // Where every link is clear, the one that would be worst with nobody held.
-  const worst = bad.length ? bad.reduce((a, b) => (b.score < a.score ? b : a)) : all.reduce((a, b) => (b.zero_shift_score < a.zero_shift_score ? b : a), all[0]);
+  // The service lists the worst first; where every link is clear, that is the one that would be worst with nobody held.
+  const worst = all[0];
   const none = nothing();
   const key = JSON.stringify([worst && [worst.id, worst.score, worst.zero_shift_score, worst.jobs], bad.length, all.length, by_shifts.length, raised, clear, seen.fabric === null, seen.jobs.length, gain(), turning(), seen.outlook, seen.warnings, seen.agents.length, force()]);
   byId("verdict").classList.toggle("nothing", Boolean(none));
   render(byId("verdict"), key, () => {
     const missing = next();
-    if (missing) return html("p", { class: "first" }, missing);
+    if (missing) return [html("p", { class: "first" }, missing), ...unattended()];
     const headline = none ? [html("p", { class: "first" }, html("b", {}, `${none.title}.`), " ", none.why)] : [];
     const first = none ? undefined : "first";
     if (!worst) return [...headline, html("p", { class: first }, "No link is shared by two jobs: there is nothing to keep apart.")];

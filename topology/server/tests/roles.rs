@@ -31,7 +31,7 @@ use proto::v1alpha1::{self as pb, topology_client::TopologyClient};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use serde_json::{Value, json};
-use state::{AgentReport, Event, GateReport, SessionId};
+use state::{AgentReport, Event, GateReport, Origin, SessionId};
 use store::{Loaded, StateFile, SyncGuard};
 use support::{Service, WAIT, job, program, request, testbed};
 use tokio::{
@@ -322,7 +322,10 @@ async fn an_agent_speaks_for_the_jobs_that_it_leads_and_for_no_others() {
         let session = SessionId(session);
         controller.register(session, Outbox::new().0);
         let (version, ports) = ("1".to_owned(), Vec::new());
-        controller.tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0 }).await.unwrap();
+        controller
+            .tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0, origin: Origin::default() })
+            .await
+            .unwrap();
     }
     let say = |session, gates| {
         let report = AgentReport { clock: None, gates };

@@ -59,6 +59,54 @@ fn jobs_are_committed_seen_and_released() {
     assert!(status == 404 && message.contains("\"a\""), "{message}");
 }
 
+/// Whose a change was on a machine without certificates says the kernel, also of a release, and of gRPC as of HTTP.
+#[test]
+fn a_change_is_told_of_the_user_of_this_machine() {
+    let (_folder, service) = service();
+    service.commit("a", &["h1", "h5"]);
+    service.ask("POST", "/v1alpha1/release", r#"{"jobs": ["a"]}"#);
+    let (_, audit) = service.ask("GET", "/v1alpha1/audit", "");
+    let by =
+        |kind: &str| audit["entries"].as_array().unwrap().iter().find(|e| e["kind"] == kind).unwrap()["by"].as_str().unwrap().to_owned();
+    let us = rustix::process::getuid().as_raw();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find(|line| line.split(':').nth(2) == Some(&us.to_string())).and_then(|line| line.split(':').next());
+    let name = name.map_or_else(|| format!("user {us}"), str::to_owned);
+    assert_eq!([by("committed"), by("released")], [format!("{name} on this machine"), format!("{name} on this machine")]);
+    assert_eq!(by("fabric"), "the configuration");
+    let (_, events) = service.ask("GET", "/v1alpha1/events", "");
+    let released = events["events"].as_array().unwrap().iter().find(|e| e["kind"] == "released").unwrap();
+    assert_eq!(released["by"], format!("{name} on this machine"));
+}
+
+#[test]
+fn the_links_of_a_job_are_listed_alone() {
+    let (_folder, service) = service();
+    service.commit("alpha", &["h1", "h5"]);
+    service.commit("beta", &["h2", "h6"]);
+    service.commit("gamma", &["h9", "h10"]);
+    let of = |jobs: &str| {
+        let (_, answer) = service.ask("GET", &format!("/v1alpha1/links?limit=1000&jobs={jobs}"), "");
+        let links = answer["links"].as_array().unwrap().clone();
+        assert_eq!(answer["total"], links.len(), "{answer}");
+        links
+    };
+    let has = |link: &serde_json::Value, job: &str| link["jobs"].as_array().unwrap().iter().any(|one| *one == job);
+    let alpha = of("alpha");
+    assert!(alpha.iter().all(|link| has(link, "alpha")) && alpha.iter().any(|link| has(link, "beta")), "{alpha:?}");
+    // Its NICs, which nobody shares, and what leads over spines.
+    assert!(alpha.len() > alpha.iter().filter(|link| has(link, "beta")).count(), "{alpha:?}");
+    assert_eq!(of("alpha,gamma").len(), alpha.len() + of("gamma").len());
+    let (_, one) = service.ask("GET", "/v1alpha1/links?limit=1&jobs=alpha", "");
+    assert_eq!((&one["total"], one["links"].as_array().unwrap().len()), (&json!(alpha.len()), 1));
+    for path in ["links", "jobs", "turns"] {
+        let (status, message) = service.refused("GET", &format!("/v1alpha1/{path}?jobs=alpah"), "");
+        assert!(status == 404 && message.contains("no job \"alpah\" is committed; did you mean \"alpha\"?"), "{message}");
+        let (_, message) = service.refused("GET", &format!("/v1alpha1/{path}?jobs=moon"), "");
+        assert!(message.contains("no job \"moon\" is committed") && !message.contains("did you mean"), "{message}");
+    }
+}
+
 #[test]
 fn the_circles_of_a_link_are_a_picture() {
     let (_folder, service) = service();

@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use antiphase_state::{Action, AgentReport, Change, Commit, Config, Document, Event, JobDefinition, RequestId, Service, SessionId};
+use antiphase_state::{Action, AgentReport, Change, Commit, Config, Document, Event, JobDefinition, Origin, RequestId, Service, SessionId};
 use fabric::{
     Fabric,
     collective::{Collective, Endpoint},
@@ -77,7 +77,14 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64, control: Control
     });
     for host in 0..HOSTS {
         let host = format!("h{}", host + 1);
-        bench.handle(Event::AgentHello { session: SessionId(bench.requests), host, version: "1".into(), ports: vec![], plan_version: 0 });
+        bench.handle(Event::AgentHello {
+            session: SessionId(bench.requests),
+            host,
+            version: "1".into(),
+            ports: vec![],
+            plan_version: 0,
+            origin: Origin::default(),
+        });
         bench.request();
     }
     let mut commits = Vec::new();

@@ -288,7 +288,7 @@ pub struct Notice {
     pub at: FabricTime,
     /// How much it matters.
     pub severity: Severity,
-    /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom, crowded,
+    /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom, crowded, unknown_host, two_agents,
     /// fabric, cabling, learned, store, turns, observe, more; of the scheduler submitted, job_start, job_running, job_preempt, job_move, job_stopped,
     /// job_finished, withdrawing, job_withdrawn, job_overdue, job_lost, job_failed, infeasible.
     pub kind: &'static str,

@@ -9,8 +9,8 @@ use alloc::{
 use units::{FabricTime, Nanos};
 
 use crate::{
-    ClockQuality, SessionId, Slot,
-    config::{AGENTS_MAX, TRUST_PERMILLE},
+    ClockQuality, Origin, SessionId, Slot,
+    config::{AGENTS_MAX, TRUST_PERMILLE, TWINS_APART},
     plan::Name,
 };
 
@@ -34,6 +34,21 @@ pub(crate) struct Agent {
     renew: FabricTime,
     /// Jobs that it leads with too bad a clock.
     pub(crate) quarantined: BTreeSet<Name>,
+    /// Its program.
+    pub(crate) origin: Origin,
+    /// The program whose session it ended by coming.
+    ended: Option<Origin>,
+    /// Where the other one of two programs of this host is, and when it was last seen that there are two.
+    twin: Option<(String, FabricTime)>,
+}
+
+/// What an agent says of itself when a session begins.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    pub(crate) version: String,
+    pub(crate) ports: Vec<String>,
+    pub(crate) plan_version: u64,
+    pub(crate) origin: Origin,
 }
 
 /// What a host has to be told or told of.
@@ -78,6 +93,26 @@ impl Agent {
         self.last_seen.saturating_add(idle).saturating_add(self.unheard)
     }
 
+    /// Where another program that says hello for this host is, while there are two.
+    pub(crate) fn twin(&self, now: FabricTime) -> Option<&str> {
+        self.twin.as_ref().filter(|(_, seen)| now.since(*seen) <= TWINS_APART).map(|(from, _)| from.as_str())
+    }
+
+    /// Whether this program comes for the second time, after another one had ended its session and now loses its own: the two do not know
+    /// of each other. One that restarts comes as another program, and the one before never comes again.
+    fn returns_after(&mut self, old: &Self, now: FabricTime) {
+        self.twin.clone_from(&old.twin);
+        if old.session.is_none() || old.origin.instance == self.origin.instance {
+            self.ended.clone_from(&old.ended);
+            return;
+        }
+        self.ended = Some(old.origin.clone());
+        let is_back = old.ended.as_ref().is_some_and(|ended| ended.instance == self.origin.instance);
+        if is_back && self.origin.instance != 0 {
+            self.twin = Some((old.origin.from.clone(), now));
+        }
+    }
+
     /// Notes that the agent said something.
     pub(crate) fn heard(&mut self, now: FabricTime) {
         (self.last_seen, self.unheard) = (now, Nanos(0));
@@ -108,7 +143,7 @@ impl Agents {
     }
 
     /// Begins a session.
-    pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, idle: Nanos) -> Welcome {
+    pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, origin: Origin, idle: Nanos) -> Welcome {
         // A session stays with the host of its first hello.
         if let Some(known) = self.sessions.get(&session) {
             return if **known == *host { Welcome::Again } else { Welcome::Refused };
@@ -122,7 +157,7 @@ impl Agents {
             return Welcome::Full;
         }
         let host = Name::from(host);
-        let fresh = Agent {
+        let mut fresh = Agent {
             host: host.clone(),
             session: Some(session),
             latest: session,
@@ -135,9 +170,15 @@ impl Agents {
             expires: FabricTime(0),
             renew: now,
             quarantined: BTreeSet::new(),
+            origin,
+            ended: None,
+            twin: None,
         };
         // The old timer is found by what the old agent says, so the old agent leaves before the new one is in.
         let old = self.forget(&host, idle);
+        if let Some(old) = &old {
+            fresh.returns_after(old, now);
+        }
         self.sessions.insert(session, host.clone());
         self.timers.extend(fresh.due(idle).map(|at| (at, host.clone())));
         self.by_host.insert(host, fresh);
@@ -155,7 +196,7 @@ impl Agents {
         gone.is_some_and(|host| self.by_host.remove(&host).is_some())
     }
 
-    fn forget(&mut self, host: &Name, idle: Nanos) -> Option<Agent> {
+    pub(crate) fn forget(&mut self, host: &Name, idle: Nanos) -> Option<Agent> {
         let old = self.by_host.remove(host)?;
         if let Some(session) = old.session {
             self.sessions.remove(&session);
@@ -230,7 +271,7 @@ mod tests {
     #[test]
     fn one_session_per_host_and_late_ones_stay_out() {
         let mut agents = Agents::default();
-        let mut hello = |s, host| agents.hello(FabricTime(1), SessionId(s), host, IDLE);
+        let mut hello = |s, host| agents.hello(FabricTime(1), SessionId(s), host, Origin::default(), IDLE);
         assert_eq!(hello(5, "a"), Welcome::New(None));
         assert_eq!(hello(5, "a"), Welcome::Again);
         assert_eq!(hello(5, "b"), Welcome::Refused);
@@ -238,13 +279,17 @@ mod tests {
         assert_eq!(hello(6, "a"), Welcome::Refused);
         assert_eq!(agents.gone(SessionId(5), IDLE), None, "it was over before");
         assert_eq!(agents.gone(SessionId(7), IDLE).as_deref(), Some("a"));
-        assert_eq!(agents.hello(FabricTime(2), SessionId(7), "a", IDLE), Welcome::Refused, "a session does not come back");
+        assert_eq!(
+            agents.hello(FabricTime(2), SessionId(7), "a", Origin::default(), IDLE),
+            Welcome::Refused,
+            "a session does not come back"
+        );
     }
 
     #[test]
     fn timers_follow_renewals_and_silence() {
         let mut agents = Agents::default();
-        agents.hello(FabricTime(10), SessionId(1), "a", IDLE);
+        agents.hello(FabricTime(10), SessionId(1), "a", Origin::default(), IDLE);
         assert_eq!(agents.due(FabricTime(10), IDLE), [("a".into(), Due::Renewal)]);
         agents.sent("a", FabricTime(10), Nanos(90), IDLE);
         assert_eq!((agents.first(), agents.at("a").unwrap().expires), (Some(FabricTime(40)), FabricTime(100)));
@@ -257,5 +302,30 @@ mod tests {
         assert_eq!(agents.first(), Some(FabricTime(200)));
         agents.gone(SessionId(1), IDLE);
         assert_eq!(agents.first(), None);
+    }
+
+    #[test]
+    fn two_programs_of_one_host_are_told_from_one_that_restarts() {
+        let mut agents = Agents::default();
+        let mut session = 0;
+        let mut hello = |agents: &mut Agents, at, instance| {
+            session += 1;
+            let origin = Origin { instance, from: alloc::format!("10.0.0.{instance}") };
+            agents.hello(FabricTime(at), SessionId(session), "a", origin, IDLE);
+            agents.at("a").unwrap().twin(FabricTime(at)).map(String::from)
+        };
+        // Killed and started again, over and over: each is a program of its own.
+        assert_eq!([1, 2, 3, 4].map(|instance| hello(&mut agents, instance, instance)), [None, None, None, None]);
+        // A network that comes and goes: one program, many sessions.
+        assert_eq!([4, 4, 4].map(|instance| hello(&mut agents, 5, instance)), [None, None, None]);
+        assert_eq!(hello(&mut agents, 6, 7), None, "one that took the other's place");
+        assert_eq!(hello(&mut agents, 7, 4).as_deref(), Some("10.0.0.7"), "and the other is back");
+        assert_eq!(hello(&mut agents, 8, 7).as_deref(), Some("10.0.0.4"));
+        // One of them is stopped: the other stays.
+        assert_eq!(agents.at("a").unwrap().twin(FabricTime(8 + TWINS_APART.0)), Some("10.0.0.4"));
+        assert_eq!(agents.at("a").unwrap().twin(FabricTime(9 + TWINS_APART.0)), None);
+        // Agents of an earlier version draw nothing.
+        let mut old = Agents::default();
+        assert_eq!([0, 0, 0].map(|instance| hello(&mut old, 1, instance)), [None, None, None]);
     }
 }

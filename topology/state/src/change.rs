@@ -12,7 +12,7 @@ use alloc::{
 
 use fabric::{Fabric, route::Routing};
 use job::MeasuredProfile;
-use units::{FabricTime, Nanos};
+use units::{FabricTime, Nanos, Score};
 
 use crate::{
     Change, Commit, Commitment, Config, Content, JobDefinition, Notice, Refusal, Reply, RequestId, Schedule, Severity, Slot,
@@ -230,8 +230,12 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         score: settled.score,
         crowded: crowded(plan, &names, config.gpus_per_host),
     };
-    let said =
-        format!("committed {}: score {:.3}, {} moved", listed(names.iter().map(|n| &**n), count), settled.score, settled.moved.len());
+    // The score is of shifts, to which nobody keeps who takes turns.
+    let apart = match settled.jobs.iter().filter(|job| job.slot.turns).count() {
+        0 => format!("score {}", Score(settled.score)),
+        turning => format!("{turning} by turns"),
+    };
+    let said = format!("committed {}: {apart}, {} moved", listed(names.iter().map(|n| &**n), count), settled.moved.len());
     let only = names.first().filter(|_| count == 1);
     let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), plan_version, said)];
     notices.extend(moved_notices(now, &settled, plan_version));

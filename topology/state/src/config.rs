@@ -89,6 +89,8 @@ pub const SLIPS_END_ONE_IN: u64 = 10;
 pub const SLIPS_HOPELESS_ONE_IN: u64 = 2;
 /// An agent leaves quarantine when its clock's bound is below this share of the slack, so that it does not flap.
 pub const TRUST_PERMILLE: u32 = 750;
+/// Two agents of one host come back within this: each waits for up to 15 s before it calls again, and as long again for a slow service, twice.
+pub const TWINS_APART: Nanos = Nanos(60_000_000_000);
 /// How long internal changes wait after the store failed.
 pub const STORE_RETRY: Nanos = Nanos(1_000_000_000);
 

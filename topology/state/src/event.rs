@@ -34,6 +34,15 @@ pub struct AgentReport {
     pub gates: Vec<GateReport>,
 }
 
+/// Which program says hello for a host, and where it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Drawn by the program at its start; 0: an earlier version, which draws none.
+    pub instance: u64,
+    /// Its address, for people.
+    pub from: String,
+}
+
 /// How well an agent knows fabric time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockQuality {
@@ -175,6 +184,8 @@ pub enum Event {
         ports: Vec<String>,
         /// Version of the plan on its pages.
         plan_version: u64,
+        /// Which program it is.
+        origin: Origin,
     },
     /// A session ended.
     AgentGone {

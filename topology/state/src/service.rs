@@ -12,6 +12,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Action, Config, Event, Notice, Outlook, Refusal, RestoreError, Restored, Severity, Ticket,
+    agents::Greeting,
     audit::AuditTrail,
     batch::Batch,
     change::{Queued, listed},
@@ -108,8 +109,8 @@ impl Service {
         self.view.now = self.view.now.max(now);
         match event {
             Event::Asked { request, change } => drop(self.enqueue(Queued::Asked { request, change })),
-            Event::AgentHello { session, host, version, ports, plan_version } => {
-                self.hello(now, session, &host, version, ports, plan_version)
+            Event::AgentHello { session, host, version, ports, plan_version, origin } => {
+                self.hello(now, session, &host, Greeting { version, ports, plan_version, origin });
             }
             Event::AgentGone { session } => self.gone(now, session),
             Event::PlanAck { session, plan_version } => self.acknowledged(now, session, plan_version),
@@ -216,6 +217,7 @@ impl Service {
                 self.view.let_go.insert(name);
             }
         }
+        self.view.verdicts += 1;
         self.enqueue(Queued::Compared { found: Arc::new(comparison) });
         if !verdict.is_new {
             return;
@@ -428,6 +430,9 @@ impl Service {
         }
         if !batch.jobs.is_empty() {
             self.say_outlook(now);
+        }
+        if batch.fabric {
+            self.misnamed_since(now);
         }
         if regrouped {
             self.actions.push_back(Action::Turns { groups: self.view.turn_groups(), known: Vec::new() });

@@ -11,7 +11,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
-    agents::{Due, Welcome},
+    agents::{Due, Greeting, Welcome},
     change::Queued,
     config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX},
     learned::{Expected, Learned},
@@ -20,21 +20,15 @@ use crate::{
 };
 
 impl Service {
-    pub(crate) fn hello(
-        &mut self,
-        now: FabricTime,
-        session: SessionId,
-        host: &str,
-        version: String,
-        ports: Vec<String>,
-        plan_version: u64,
-    ) {
+    pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, greeting: Greeting) {
+        let Greeting { version, ports, plan_version, origin } = greeting;
         // The service keeps both texts for each of `AGENTS_MAX` agents, so their lengths are bounded here, whoever calls.
         if host.is_empty() || host.len() > units::NAME_BYTES_MAX || version.len() > units::NAME_BYTES_MAX {
             return self.disconnect(session, "a host's name has 1 to 253 bytes, and a version no more".into());
         }
         let idle = self.idle();
-        let welcome = self.view.agents.hello(now, session, host, idle);
+        let known_as_twin = self.view.agents.at(host).is_some_and(|a| a.twin(now).is_some());
+        let welcome = self.view.agents.hello(now, session, host, origin, idle);
         match welcome {
             Welcome::Refused => return self.disconnect(session, format!("host {host} has a later session")),
             Welcome::Full => return self.disconnect(session, format!("there are {AGENTS_MAX} agents, and no more are served")),
@@ -43,7 +37,7 @@ impl Service {
                 if let Some(old) = old {
                     self.disconnect(old, format!("host {host} has a later session"));
                 }
-                self.host_notice(now, Severity::Info, "connected", host, format!("agent {version} of host {host} connected"));
+                self.say_connected(now, host, &version, known_as_twin);
             }
             Welcome::Again => {}
         }
@@ -61,6 +55,7 @@ impl Service {
         let idle = self.idle();
         if let Some(host) = self.view.agents.gone(session, idle) {
             self.host_notice(now, Severity::Warning, "lost", &host, format!("the agent of host {host} is gone"));
+            self.forget_misnamed(&host);
         }
     }
 
@@ -158,6 +153,7 @@ impl Service {
                     self.view.agents.gone(session, idle);
                     self.disconnect(session, format!("nothing was heard for {idle}"));
                     self.host_notice(now, Severity::Warning, "lost", &host, format!("the agent of host {host} was silent for {idle}"));
+                    self.forget_misnamed(&host);
                 }
             }
         }
@@ -212,7 +208,7 @@ impl Service {
         self.actions.push_back(Action::Disconnect { session, reason });
     }
 
-    fn host_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, message: String) {
+    pub(crate) fn host_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, message: String) {
         let plan_version = self.view.plan_version();
         self.notice(Notice {
             by: None,

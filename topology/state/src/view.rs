@@ -41,6 +41,8 @@ pub struct View {
     pub(crate) watches: BTreeMap<Name, Watch>,
     /// Jobs that are to take turns, and were let go: what was measured was no better.
     pub(crate) let_go: BTreeSet<Name>,
+    /// How often a verdict changed that.
+    pub(crate) verdicts: u64,
     pub(crate) audit: AuditTrail,
 }
 
@@ -74,13 +76,27 @@ pub struct LinkView<'a> {
     pub id: LinkId,
     /// Its capacity.
     pub capacity: Rate,
-    /// Under the committed slots; `None` with fewer than two jobs. 1 where the jobs can never exceed the link.
+    /// As its jobs are kept apart now: under the committed slots, or unshifted where they were let go. `None` with fewer than two jobs; 1
+    /// where the jobs can never exceed the link.
     pub score: Option<f64>,
     /// If nobody were shifted.
     pub zero_shift_score: Option<f64>,
+    /// What keeps its jobs apart; `None`: nothing has to.
+    pub apart: Option<Apart>,
     /// Sum of the jobs' highest demands.
     pub peak: Rate,
     here: &'a [Presence],
+}
+
+/// What keeps jobs apart that can exceed a link together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Apart {
+    /// Their slots, as far as the score says.
+    Shifts,
+    /// They take turns.
+    Turns,
+    /// Nothing: their group was let go, so they run as they come, whatever the plan says of slots.
+    Free,
 }
 
 /// What one job demands of one link.
@@ -124,6 +140,7 @@ impl View {
             leases: Leases::default(),
             watches: BTreeMap::new(),
             let_go: BTreeSet::new(),
+            verdicts: 0,
             audit: AuditTrail::default(),
         }
     }
@@ -208,14 +225,26 @@ impl View {
         let shared = here.first().filter(|_| here.len() > 1).and_then(|p| self.plan.job(&p.job));
         // A shared link outside every component can never be exceeded: it scores 1 whatever the shifts.
         let scores = shared.map(|j| j.component.as_ref().and_then(|c| c.scores(id)).unwrap_or((1.0, 1.0)));
+        let apart = scores.filter(|(_, unshifted)| *unshifted < 1.0 - circle::PROOF_TOLERANCE).map(|_| self.apart(here));
         LinkView {
             view: self,
             id,
             capacity: Rate(self.plan.capacity(id)),
-            score: scores.map(|s| s.0),
+            score: scores.map(|(shifted, unshifted)| if apart == Some(Apart::Free) { unshifted } else { shifted }),
             zero_shift_score: scores.map(|s| s.1),
+            apart,
             peak: Rate(here.iter().fold(0, |sum, p| sum.saturating_add(p.peak))),
             here,
+        }
+    }
+
+    /// What keeps these jobs of a link apart. Two who were let go meet as they come, whoever else is there.
+    fn apart(&self, here: &[Presence]) -> Apart {
+        let jobs = || here.iter().filter_map(|presence| self.plan.job(&presence.job)).filter(|job| job.slot.turns);
+        match (jobs().count(), jobs().filter(|job| self.let_go.contains(&job.name)).count()) {
+            (_, 2..) => Apart::Free,
+            (2.., _) => Apart::Turns,
+            _ => Apart::Shifts,
         }
     }
 
@@ -236,6 +265,12 @@ impl View {
         // A component is shared by its members, so the first of them speaks for all.
         let first = |job: &Arc<Job>| job.component.clone().filter(|c| c.members.first() == Some(&job.name));
         self.plan.jobs().filter_map(first).flat_map(|component| component.turns.clone()).collect()
+    }
+
+    /// Counts verdicts on groups that take turns: links read before the last one may say otherwise what keeps their jobs apart.
+    #[must_use]
+    pub fn verdicts(&self) -> u64 {
+        self.verdicts
     }
 
     /// What comparisons of these groups found.
@@ -444,6 +479,14 @@ impl<'a> LinkView<'a> {
 }
 
 impl<'a> AgentView<'a> {
+    pub(crate) fn view(&self) -> &'a View {
+        self.view
+    }
+
+    pub(crate) fn agent(&self) -> &'a Agent {
+        self.agent
+    }
+
     /// The host.
     #[must_use]
     pub fn host(&self) -> &'a str {

@@ -1,5 +1,5 @@
-//! What nothing else says of jobs that are committed: hosts that lead some and have no agent, and jobs that are far from what they are
-//! planned with.
+//! What nothing else says of jobs that are committed: hosts that lead some and have no agent, agents under a wrong name (`misnamed`), and
+//! jobs that are far from what they are planned with.
 //!
 //! An agent that was never started is none that was lost, and a job without reports looks like one that has just begun.
 
@@ -18,12 +18,14 @@ const JOBS_MAX: usize = 5;
 
 impl View {
     /// What nothing else says of these jobs, or of all where none is named: a sentence for each host that leads some of them without an
-    /// agent, and for each that takes turns and is far from what it is planned with.
+    /// agent, for each agent under a wrong name, and for each job that takes turns and is far from what it is planned with.
     #[must_use]
     pub fn warnings(&self, jobs: &[String]) -> Vec<String> {
-        let jobs: Vec<JobView<'_>> =
-            if jobs.is_empty() { self.jobs().collect() } else { jobs.iter().filter_map(|name| self.job(name)).collect() };
+        let all = jobs.is_empty();
+        let jobs: Vec<JobView<'_>> = if all { self.jobs().collect() } else { jobs.iter().filter_map(|name| self.job(name)).collect() };
         let mut said = unattended(self, &jobs);
+        let hosts: Vec<&str> = jobs.iter().map(JobView::leader_host).collect();
+        said.extend(self.misnamed((!all).then_some(&hosts)));
         said.extend(few(jobs.iter().filter_map(far).collect(), "jobs"));
         said
     }

@@ -6,7 +6,7 @@ mod world;
 use std::sync::Arc;
 
 use antiphase_state::{
-    Action, AgentReport, Config, Event, GateReport, JobState, Record, Service, SessionId,
+    Action, AgentReport, Apart, Config, Event, GateReport, JobState, Record, Service, SessionId,
     turns::{ComparedJob, Comparison, Judged, MeanOf, MeasuredJobs, Verdict},
 };
 use job::MeasuredProfile;
@@ -262,6 +262,34 @@ fn jobs_that_were_let_go_are_free() {
     assert_eq!(report(&mut driver), JobState::Free);
     driver.commit(&[("b", "100 0-35 h2,h6")]);
     assert_eq!(report(&mut driver), JobState::Held, "another group");
+}
+
+/// What keeps the jobs of a link apart is said with the link, and its score is of that.
+#[test]
+fn links_say_what_keeps_their_jobs_apart() {
+    let on = |driver: &Driver, jobs: &[&str]| {
+        let view = driver.service.view();
+        let found = view.links().find(|link| link.jobs().eq(jobs.iter().copied())).unwrap();
+        (found.apart, found.score, found.zero_shift_score)
+    };
+    let mut driver = service(Control::Slots);
+    driver.commit(&[A, B, C]);
+    let (apart, score, unshifted) = on(&driver, &["a", "b"]);
+    assert!((apart, score) == (Some(Apart::Shifts), Some(1.0)) && unshifted < Some(0.8), "{unshifted:?}");
+    assert_eq!(on(&driver, &["c"]), (None, None, None));
+    let mut driver = service(Control::Turns);
+    driver.commit(&[A, B, C]);
+    assert_eq!(on(&driver, &["a", "b"]), (Some(Apart::Turns), Some(1.0), unshifted));
+    let judged = |hold| {
+        let verdict = Verdict { hold, is_new: true, held_over_free: 1.02, worst: 1.02 };
+        Event::Judged(Judged { verdict, comparison: compared(&["a", "b"], hold) })
+    };
+    let before = driver.service.view().verdicts();
+    driver.handle(judged(false));
+    assert_eq!(on(&driver, &["a", "b"]), (Some(Apart::Free), unshifted, unshifted), "no shift is kept to");
+    assert_ne!(driver.service.view().verdicts(), before, "who has read the links has to read them again");
+    driver.handle(judged(true));
+    assert_eq!(on(&driver, &["a", "b"]), (Some(Apart::Turns), Some(1.0), unshifted));
 }
 
 #[test]

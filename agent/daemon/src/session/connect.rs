@@ -104,13 +104,22 @@ pub(super) struct Admitted {
     pub(super) pace: Pace,
 }
 
+/// What a Hello says beside the configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    /// Version of the plan on the pages.
+    pub(super) plan_version: u64,
+    /// Drawn once in the life of this program.
+    pub(super) instance: u64,
+}
+
 /// Tries every address of the service, in the order of the resolver.
-pub(super) async fn connect(config: &SessionConfig, plan_version: u64) -> Result<Admitted, ConnectError> {
+pub(super) async fn connect(config: &SessionConfig, said: Said) -> Result<Admitted, ConnectError> {
     let unresolved = |source| ConnectError::Address { service: config.service.clone(), source };
     let addresses = tokio::net::lookup_host(&config.service).await.map_err(unresolved)?;
     let mut last = unresolved(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
     for address in addresses {
-        match connect_to(config, plan_version, address).await {
+        match connect_to(config, said, address).await {
             Ok(admitted) => return Ok(admitted),
             // An answer from the service is an answer; another of its addresses will not say otherwise.
             Err(error @ (ConnectError::Refused { .. } | ConnectError::Protocol { .. })) => return Err(error),
@@ -120,7 +129,7 @@ pub(super) async fn connect(config: &SessionConfig, plan_version: u64) -> Result
     Err(last)
 }
 
-async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAddr) -> Result<Admitted, ConnectError> {
+async fn connect_to(config: &SessionConfig, said: Said, address: SocketAddr) -> Result<Admitted, ConnectError> {
     let unreachable = |what: &dyn std::fmt::Display| ConnectError::Unreachable { address, what: what.to_string() };
     let mut client = ClientConfig::new(Arc::new(tls::client_config(&config.credentials, address)?));
     client.transport_config(Arc::new(transport()));
@@ -131,7 +140,7 @@ async fn connect_to(config: &SessionConfig, plan_version: u64, address: SocketAd
     let connecting = endpoint.connect_with(client, address, name).map_err(|error| unreachable(&error))?;
     let connection =
         timeout(CONNECT_WITHIN, connecting).await.map_err(|_| unreachable(&"no answer"))?.map_err(|error| unreachable(&error))?;
-    let admitted = timeout(WELCOME_WITHIN, greet(config, plan_version, &connection)).await;
+    let admitted = timeout(WELCOME_WITHIN, greet(config, said, &connection)).await;
     let (send, recv, decoder, welcome) = match admitted {
         // CONNECT_WITHIN and WELCOME_WITHIN bound an attempt, so an address costs ten seconds at most before the next is tried.
         Ok(Ok(greeted)) => greeted,
@@ -172,13 +181,19 @@ enum Greeting {
 /// Hello and Welcome: the first round trip.
 async fn greet(
     config: &SessionConfig,
-    plan_version: u64,
+    said: Said,
     connection: &Connection,
 ) -> Result<(SendStream, RecvStream, Decoder, Welcome), Greeting> {
     let lost = |error: &dyn std::fmt::Display| Greeting::Lost(error.to_string());
     let (mut send, mut recv) = connection.open_bi().await.map_err(|error| lost(&error))?;
-    let hello =
-        Hello { host: config.host.clone(), version: config.version.clone(), protocol: PROTOCOL, ports: config.ports.clone(), plan_version };
+    let hello = Hello {
+        host: config.host.clone(),
+        version: config.version.clone(),
+        protocol: PROTOCOL,
+        ports: config.ports.clone(),
+        plan_version: said.plan_version,
+        instance: said.instance,
+    };
     let hello = frame::encode(&AgentFrame { kind: Some(agent_frame::Kind::Hello(hello)) }).map_err(|error| lost(&error))?;
     // The write may fail because the service refused already; its refusal is read below.
     let written = send.write_all(&hello).await;

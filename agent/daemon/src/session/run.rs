@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     ConnectError, LinkState, SessionConfig, SessionStats,
     backoff::{Backoff, random},
-    connect::connect,
+    connect::{Said, connect},
     ends::Ends,
     live,
 };
@@ -21,13 +21,15 @@ enum Woken {
 pub(super) async fn run(config: SessionConfig, mut ends: Ends, shutdown: impl Future<Output = ()>) {
     tokio::pin!(shutdown);
     let mut backoff = Backoff::default();
+    // By it the service tells this agent that comes again from another one that has its host's name.
+    let instance = random();
     loop {
         // The version is read at each attempt: the Hello says what is on the pages now.
-        let plan_version = ends.plan_version;
+        let said = Said { plan_version: ends.plan_version, instance };
         let connected = tokio::select! {
             () = &mut shutdown => return,
             () = drain(&mut ends) => return,
-            connected = connect(&config, plan_version) => connected,
+            connected = connect(&config, said) => connected,
         };
         let error = match connected {
             Ok(admitted) => {

@@ -1,4 +1,4 @@
-//! `antiphase completions` and `antiphase man`: made from the same definitions as the commands of all three programs.
+//! `antiphase completions` and `antiphase man`: made from the same definitions as the commands of all programs.
 
 use std::{fs, io, path::PathBuf, process::ExitCode};
 
@@ -33,6 +33,8 @@ enum Program {
     Topology,
     #[value(name = "antiphase-agent")]
     Agent,
+    #[value(name = "antiphase-verbs")]
+    Verbs,
 }
 
 /// A row of a manual page: a code or a file, and what it says or holds.
@@ -44,6 +46,7 @@ impl Program {
             Self::Antiphase => super::Args::command(),
             Self::Topology => server::Args::command(),
             Self::Agent => agent::args::Args::command(),
+            Self::Verbs => verbs::args::Args::command(),
         }
     }
 
@@ -68,6 +71,14 @@ impl Program {
                 ("1", "Failure: the directory of the pages, the address of the metrics."),
                 ("2", "A configuration that cannot be taken; one line names file, key and value."),
             ],
+            Self::Verbs => &[
+                ("0", "Done."),
+                ("1", "Failure."),
+                ("2", "Usage or bad input, such as a device or a GID that is not there."),
+                ("3", "The library is missing: libibverbs1, and ibverbs-providers for drivers."),
+                ("4", "The kernel has no support for RDMA: ib_uverbs is not loaded."),
+                ("5", "There is no device: the driver is not loaded, or the library has no part for it."),
+            ],
         }
     }
 
@@ -81,6 +92,11 @@ impl Program {
             Self::Agent => &[
                 ("/etc/antiphase/antiphase-agent.toml", "The configuration, with every key. SIGHUP reads it again."),
                 ("/run/antiphase", "Schedule pages, reports of gates, and the socket of turns."),
+            ],
+            Self::Verbs => &[
+                ("libibverbs.so.1", "The library, loaded at the start; --library names another."),
+                ("/sys/class/infiniband", "Where the kernel lists its devices; --sys names another tree."),
+                ("/run/antiphase", "Schedule pages of this host, which write follows with --job or ANTIPHASE_JOB."),
             ],
         }
     }

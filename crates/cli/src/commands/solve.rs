@@ -12,6 +12,7 @@ use render::{
     palette::Colours,
     view::{JobView, LinkView, MemberView, PhaseView},
 };
+use units::Score;
 
 use crate::{
     input::{CliError, check_texts, read_document},
@@ -173,8 +174,8 @@ fn in_words(args: &SolveArgs, solution: &Solution, padding: Option<&PaddingDoc>)
     } else {
         format!(
             "mean score {:.4} -> {:.4}; price {:.2} % of an iteration, saves {:.2} %, summed over the jobs",
-            padding.unpadded_mean_score,
-            solution.mean_score,
+            Score(padding.unpadded_mean_score),
+            Score(solution.mean_score),
             padding.price * 100.0,
             padding.saving * 100.0
         )
@@ -205,8 +206,8 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
         let jobs: Vec<&str> = members.iter().map(|m| &scenario.jobs[m.job.index()][..]).collect();
         links.row([
             scenario.links[l.link.index()].clone(),
-            format!("{:.4}", l.zero_shift_score),
-            format!("{:.4}", l.score),
+            format!("{:.4}", Score(l.zero_shift_score)),
+            format!("{:.4}", Score(l.score)),
             jobs.join(" "),
         ]);
     }
@@ -239,15 +240,15 @@ fn table(scenario: &Scenario, solution: &Solution, mode: Mode) -> String {
     };
     let drift = solution.robust.map_or_else(String::new, |r| {
         let least = if r.exact { "" } else { "at least " };
-        format!(", worst under drift {least}{:.4}", r.mean_score)
+        format!(", worst under drift {least}{:.4}", Score(r.mean_score))
     });
     format!(
         "{}{}\n{}mean score {:.4} (no shift {:.4}){drift}, {sure}; {} component(s), {} loop(s), {} link(s) merged\n",
         links.render(),
         rest(solution.links.len(), "links"),
         if jobs.is_empty() { String::new() } else { jobs.render() + &rest(solution.shifts.len(), "jobs") + "\n" },
-        solution.mean_score,
-        solution.zero_shift_mean_score,
+        Score(solution.mean_score),
+        Score(solution.zero_shift_mean_score),
         solution.affinity.components,
         solution.affinity.loops,
         solution.affinity.merged_links

@@ -12,8 +12,8 @@ use alloc::{
 use fabric::Fabric;
 use gate_core::{Counters, RING, Summary};
 use state::{
-    Action, AgentReport, Change, ClockQuality, Commit, Document, Event, GateReport, JobDefinition, Notice, Record, Reply, RequestId,
-    Restored, Service, SessionId, Slot,
+    Action, AgentReport, Change, ClockQuality, Commit, Document, Event, GateReport, JobDefinition, Notice, Origin, Record, Reply,
+    RequestId, Restored, Service, SessionId, Slot,
 };
 use units::{FabricTime, Nanos};
 
@@ -359,7 +359,7 @@ impl<'a> ControlPlane<'a> {
             Up::Hello { agent, plan_version } => {
                 self.agents.insert(session.0, agent);
                 let host = self.hosts[agent as usize].clone();
-                Event::AgentHello { session, host, version: "virtual".into(), ports: Vec::new(), plan_version }
+                Event::AgentHello { session, host, version: "virtual".into(), ports: Vec::new(), plan_version, origin: Origin::default() }
             }
             Up::Ack { plan_version } => Event::PlanAck { session, plan_version },
             Up::Report(report) => Event::Report { session, report },

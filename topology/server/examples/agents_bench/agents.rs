@@ -118,7 +118,8 @@ async fn agent(
     let failed = |error| format!("handshake: {error} after {:?}, from {:?}", begun.elapsed(), endpoint.local_addr());
     let connection = endpoint.connect_with(config, service, "localhost")?.await.map_err(failed)?;
     let (mut send, mut recv) = connection.open_bi().await?;
-    let hello = Hello { host: host(number), version: "bench".into(), protocol: PROTOCOL, ports: vec!["eth0".into()], plan_version: 0 };
+    let hello =
+        Hello { host: host(number), version: "bench".into(), protocol: PROTOCOL, ports: vec!["eth0".into()], plan_version: 0, instance: 0 };
     send.write_all(&said(agent_frame::Kind::Hello(hello))).await?;
     let mut decoder = Decoder::default();
     let mut permit = Some(permit);

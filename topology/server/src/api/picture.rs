@@ -180,7 +180,11 @@ fn map_view(table: &LinkTable, snapshot: &Snapshot, loads: &Loads) -> Option<(Fa
 }
 
 fn draw(link: &pb::Link, snapshot: &Arc<Snapshot>, colours: &JobColours) -> Svg {
-    let jobs: Vec<JobView> = link.demands.iter().map(|demand| job_view(demand, snapshot)).collect();
+    let mut jobs: Vec<JobView> = link.demands.iter().map(|demand| job_view(demand, snapshot)).collect();
+    // Jobs that were let go run as they come, whatever the plan says of shifts; so does the score.
+    if link.apart() == pb::Apart::Free {
+        jobs.iter_mut().for_each(|job| job.shift_ns = 0);
+    }
     let members = link.demands.iter().enumerate().map(|(job, demand)| member_view(job, demand)).collect();
     let slots: Vec<Option<usize>> = link.demands.iter().map(|demand| colours.0.get(&demand.job).copied()).collect();
     let view = LinkView {

@@ -12,7 +12,12 @@ use proto::v1alpha1 as pb;
 use state::AuditEntry;
 
 use super::{Api, ApiError, Kind, NAMES_MAX, Place, Watcher, limit, switches::fullest};
-use crate::{controller::FabricView, loads::Loads, scrape::Now, tls::Who};
+use crate::{
+    controller::{FabricView, Snapshot},
+    loads::Loads,
+    scrape::Now,
+    tls::Who,
+};
 
 /// Links of one answer when the caller names no number, and at most.
 const LINKS_DEFAULT: usize = 100;
@@ -70,10 +75,7 @@ impl Api {
         let jobs = if request.jobs.is_empty() {
             snapshot.jobs.iter().map(|j| j.message.clone()).collect()
         } else {
-            let find = |name: &str| {
-                let missing = || ApiError::new(Kind::NotFound, &format!("no job {name:?} is committed"));
-                snapshot.job(name).map(|j| j.message.clone()).ok_or_else(missing)
-            };
+            let find = |name: &str| snapshot.job(name).map(|j| j.message.clone()).ok_or_else(|| not_committed(name, &snapshot));
             names.into_iter().map(find).collect::<Result<_, _>>()?
         };
         let warnings = self.0.controller.warnings(request.jobs.clone()).await?;
@@ -85,15 +87,20 @@ impl Api {
     /// A name of a link without demand is no error: jobs come and go between two questions, and that nothing is there is the answer.
     ///
     /// # Errors
-    /// Too many names, or the service is stopping.
+    /// Too many names, a job that is not committed, or the service is stopping.
     pub async fn links(&self, request: &pb::ListLinksRequest) -> Result<pb::ListLinksResponse, ApiError> {
-        let names = distinct("links", &request.links)?;
+        let (names, jobs) = (distinct("links", &request.links)?, distinct("jobs", &request.jobs)?);
+        if !jobs.is_empty() {
+            let snapshot = self.snapshot().await?;
+            jobs.iter().find(|job| snapshot.job(job).is_none()).map_or(Ok(()), |job| Err(not_committed(job, &snapshot)))?;
+        }
         // The names are bounded and made distinct before the controller is asked.
         let table = self.0.controller.links().await?;
         let fabric = self.0.controller.fabric().await?;
         let (loads, observed, now) = (self.loads(fabric.as_ref()), self.carried(fabric.as_ref()), Instant::now());
         let limit = if request.limit == 0 { LINKS_DEFAULT } else { (request.limit as usize).min(LINKS_MAX) };
-        let is_wanted = |link: &&pb::Link| !request.measured || loads.of(&link.from_node, &link.to_node).is_some();
+        let uses = |link: &pb::Link| jobs.is_empty() || link.jobs.iter().any(|job| jobs.contains(&job.as_str()));
+        let is_wanted = |link: &&pb::Link| uses(link) && (!request.measured || loads.of(&link.from_node, &link.to_node).is_some());
         // Demands are most of the answer, so they come only to those who ask for them, and are not copied for others.
         let told = |link: &pb::Link| {
             let mut link = if request.demands { link.clone() } else { without_demands(link) };
@@ -112,7 +119,8 @@ impl Api {
             let find = |id: &str| table.links.iter().find(|l| l.id == *id);
             names.into_iter().filter_map(find).filter(is_wanted).take(limit).map(told).collect()
         };
-        Ok(pb::ListLinksResponse { links, total: table.links.len() as u32, plan_version: table.plan_version })
+        let total = table.links.iter().filter(|link| uses(link)).count();
+        Ok(pb::ListLinksResponse { links, total: total as u32, plan_version: table.plan_version })
     }
 
     /// What hosts send and receive now.
@@ -262,6 +270,13 @@ pub(super) fn distinct<'a>(what: &str, names: &'a [String]) -> Result<Vec<&'a st
     // A name that stands twice would double its part of the answer, which is bounded by names.
     let mut seen = BTreeSet::new();
     Ok(names.iter().map(String::as_str).filter(|name| seen.insert(*name)).collect())
+}
+
+/// There is no such job. Names are typed by hand, so what may have been meant is said.
+pub(super) fn not_committed(name: &str, snapshot: &Snapshot) -> ApiError {
+    let committed = snapshot.jobs.iter().map(|job| job.message.id.as_str());
+    let meant = job::nearest(name, committed).map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+    ApiError::new(Kind::NotFound, &format!("no job {name:?} is committed{meant}"))
 }
 
 fn without_demands(link: &pb::Link) -> pb::Link {

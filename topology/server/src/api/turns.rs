@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use proto::v1alpha1 as pb;
 use state::turns::{Activity, GroupState, GroupView, JobTurns, Measured, TurnStart};
 
-use super::{Api, ApiError, Kind, read::distinct};
+use super::{
+    Api, ApiError,
+    read::{distinct, not_committed},
+};
 use crate::controller::Snapshot;
 
 /// Groups of one answer when the caller names no number, and at most: of more jobs than there may be, no group.
@@ -21,7 +24,7 @@ impl Api {
         let names: BTreeSet<&str> = distinct("jobs", &request.jobs)?.into_iter().collect();
         let snapshot = self.snapshot().await?;
         if let Some(name) = names.iter().find(|name| snapshot.job(name).is_none()) {
-            return Err(ApiError::new(Kind::NotFound, &format!("no job {name:?} is committed")));
+            return Err(not_committed(name, &snapshot));
         }
         let turns = self.0.controller.look_at_turns()?;
         let is_asked = |group: &&GroupView| names.is_empty() || group.jobs.iter().any(|job| names.contains(&*job.job));

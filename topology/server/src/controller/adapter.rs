@@ -153,6 +153,7 @@ fn agent_message(agent: &state::AgentView<'_>) -> pb::Agent {
         last_seen_ns: agent.last_seen().0,
         jobs: agent.jobs().map(str::to_owned).collect(),
         ports: agent.ports().to_vec(),
+        trouble: agent.trouble().unwrap_or_default(),
     }
 }
 
@@ -184,9 +185,19 @@ pub(super) fn links(view: &View) -> LinkTable {
             observed_ratio: None,
             observed_excess_ratio: None,
             observed_age_ms: None,
+            apart: apart(link.apart).into(),
         }
     };
     LinkTable::new(view.links().map(one).collect(), view.plan_version())
+}
+
+fn apart(apart: Option<state::Apart>) -> pb::Apart {
+    match apart {
+        None => pb::Apart::Unspecified,
+        Some(state::Apart::Shifts) => pb::Apart::Shifts,
+        Some(state::Apart::Turns) => pb::Apart::Turns,
+        Some(state::Apart::Free) => pb::Apart::Free,
+    }
 }
 
 /// What a job sends on a link on average, as it is planned.

@@ -118,6 +118,7 @@ impl Controller {
             snapshot: None,
             changed: true,
             links: Arc::default(),
+            links_of: (0, 0),
             pruned: Instant::now(),
         };
         let thread = vital::spawn("controller", move || runtime.block_on(task.run(queue, outcomes, stopped)));
@@ -149,6 +150,8 @@ struct Task {
     snapshot: Option<(Arc<Snapshot>, Instant)>,
     changed: bool,
     links: Arc<LinkTable>,
+    /// The plan version of the links, and how many verdicts on turns there were then.
+    links_of: (u64, u64),
     pruned: Instant,
 }
 
@@ -408,11 +411,13 @@ impl Task {
         snapshot
     }
 
-    /// Links change only with the plan.
+    /// Links change with the plan, and with the groups that are let go or held again.
     fn links(&mut self) -> Arc<LinkTable> {
+        let view = self.service.view();
         // The plan version stands for the links: whatever changes slots, jobs or fabric raises it.
-        if self.links.plan_version != self.service.view().plan_version() {
-            self.links = Arc::new(adapter::links(self.service.view()));
+        let now = (view.plan_version(), view.verdicts());
+        if self.links_of != now {
+            (self.links, self.links_of) = (Arc::new(adapter::links(view)), now);
         }
         Arc::clone(&self.links)
     }

@@ -37,6 +37,7 @@ use tower::Service;
 
 use super::{
     answer::{changes, is_grpc},
+    local::Local,
     room::{Connections, Cut, Head, Health, Seat, UnderWay},
     stall::{PIECE_BYTES, Unread, bound_unread},
 };
@@ -197,6 +198,7 @@ impl One {
         let stall = api.config().limits.stall();
         // The kernel's clock is set on the bare socket, because the stream that a handshake gives back no longer shows it.
         bound_unread(&stream, stall);
+        let local = matches!(acceptor, Acceptor::Plain).then(|| stream.local_addr().ok()).flatten().map(|ours| Local::new(peer, ours));
         let accepted = tokio::select! {
             accepted = accept(&acceptor, stream, peer) => accepted,
             Ok(cut) = &mut cut => return Some(cut),
@@ -206,7 +208,7 @@ impl One {
                 seat.known(caller.who);
                 let begun = Arc::new(AtomicBool::new(false));
                 let account = answers.account(caller.who);
-                let marked = Marked { app, api: api.clone(), caller, subject, begun, unread: Unread::default(), seat, account };
+                let marked = Marked { app, api: api.clone(), caller, subject, local, begun, unread: Unread::default(), seat, account };
                 tokio::select! {
                     closed = connection(stream, marked, stall, &shutdown, cut) => match closed {
                         Closed::Stalled => {
@@ -244,6 +246,8 @@ struct Marked {
     api: Api,
     caller: Caller,
     subject: Subject,
+    /// Where it is of this machine, without a certificate.
+    local: Option<Local>,
     /// Whether there was a request.
     begun: Arc<AtomicBool>,
     unread: Unread,
@@ -340,6 +344,9 @@ where
         // The role comes from the connection and overwrites whatever the extensions held: no request names its own.
         request.extensions_mut().insert(self.caller);
         request.extensions_mut().insert(self.subject.clone());
+        if let Some(local) = &self.local {
+            request.extensions_mut().insert(local.clone());
+        }
         request.extensions_mut().insert(account.clone());
         let (answer, unread) = (self.app.call(request), self.unread.clone());
         Box::pin(async move {

@@ -3,6 +3,7 @@
 mod answer;
 mod connection;
 pub(crate) mod load;
+mod local;
 mod origin;
 mod proxied;
 mod query;

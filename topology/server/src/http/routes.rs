@@ -26,7 +26,7 @@ use tracing::Instrument as _;
 use super::{
     answer::{Document, Rest, Text, changes, is_grpc, message, text},
     load::{self, Held, Loads},
-    origin, proxied,
+    local, origin, proxied,
     query::Query,
 };
 use crate::{
@@ -110,8 +110,9 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .layer(middleware::from_fn_with_state(shared, in_time))
 }
 
-/// Changes are told of the user whom the configured proxy names.
+/// Changes are told of the user whom the configured proxy names, or whose connection it is.
 async fn named(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
+    local::name_user(&mut request).await;
     match proxied::name_user(shared.api.config().proxy.as_ref(), &mut request) {
         Ok(()) => next.run(request).await,
         Err(error) => {
@@ -509,7 +510,8 @@ async fn links(State(shared): State<Shared>, Extension(caller): Extension<Caller
     let (limit, demands) = (query.number("limit")?.unwrap_or(0), query.flag("demands")?);
     // Whole values: a link's name may hold a comma.
     let (measured, observed) = (query.flag("measured")?, query.flag("observed")?);
-    let request = pb::ListLinksRequest { limit, links: query.values("links"), demands, fields: query.list("fields"), measured, observed };
+    let (links, jobs, fields) = (query.values("links"), query.list("jobs"), query.list("fields"));
+    let request = pb::ListLinksRequest { limit, links, demands, fields, measured, observed, jobs };
     query.finish()?;
     masked(&grpc::mask("ListLinksResponse", &request.fields)?, &shared.api.links(&request).await?)
 }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     fn said(host: &str, protocol: u32) -> Hello {
-        Hello { host: host.to_owned(), version: "0.1.0".into(), protocol, ports: vec!["eth0".into()], plan_version: 0 }
+        Hello { host: host.to_owned(), version: "0.1.0".into(), protocol, ports: vec!["eth0".into()], plan_version: 0, instance: 0 }
     }
 
     #[test]

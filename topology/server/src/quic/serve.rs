@@ -10,7 +10,7 @@ use std::{
 
 use proto::v1alpha1::{Refusal, ServiceFrame, service_frame};
 use quinn::{Connection, Endpoint, Incoming, SendStream};
-use state::{Event, SessionId};
+use state::{Event, Origin, SessionId};
 use tokio::{task::JoinSet, time::timeout};
 
 use super::{
@@ -151,8 +151,9 @@ async fn session(shared: &Shared, authorities: Authorities, connection: &Connect
     if let Some(turns) = &turns {
         turns.session(session, Arc::clone(&host), connection.clone());
     }
-    let event =
-        Event::AgentHello { session, host: host.to_string(), version: said.version, ports: said.ports, plan_version: said.plan_version };
+    let origin = Origin { instance: said.instance, from: from.ip().to_canonical().to_string() };
+    let (version, ports, plan_version) = (said.version, said.ports, said.plan_version);
+    let event = Event::AgentHello { session, host: host.to_string(), version, ports, plan_version, origin };
     let mut live = Live::new(shared, authorities, connection, session, &host, control, inbox);
     live.expires = identity.map(|who| who.expires());
     // The welcome is queued before the controller hears of the session, so it is the first frame that the agent reads.

@@ -59,6 +59,38 @@ fn a_page_without_anything_says_what_to_do() {
     assert!(only_that(&troubles) && troubles.len() <= 1, "{troubles:?}");
 }
 
+/// Before the first answer nothing is known, which is not the same as nothing there: the page claims nothing, and says that it waits.
+#[test]
+fn a_page_before_the_first_answer_claims_nothing() {
+    let Some((_folder, service, mut browser)) = start() else { return };
+    service.commit("alpha", &["h1", "h5"]);
+    service.commit("beta", &["h2", "h6"]);
+    // The files of the page come, and every question that it asks waits.
+    browser.call("Fetch.enable", &json!({ "patterns": [{ "urlPattern": "*/v1alpha1/*" }] }));
+    browser.go(&format!("http://{}/", service.address));
+    browser.until("document.body?.dataset.view === 'overview'");
+    let seen = |browser: &mut Browser| browser.eval("document.body.innerText").as_str().unwrap().to_owned();
+    let said = seen(&mut browser);
+    assert!(said.contains("Asking the service"), "{said}");
+    for claim in
+        ["No fabric", "No jobs are committed", "Nothing is in force", "No link", "No job", "No agent", "Nothing has happened", "No port"]
+    {
+        assert!(!said.contains(claim), "{claim}: {said}");
+    }
+    assert_eq!(browser.eval("document.querySelector('#turns-section').hidden"), true, "nobody is known to take turns");
+    // Who types into a filter now hears nothing of links that are not there either.
+    browser.eval("document.querySelector('#links-filter').focus()");
+    browser.type_text("x");
+    assert!(!seen(&mut browser).contains("of this name"), "{}", seen(&mut browser));
+    let least = browser.eval(CONTRAST);
+    assert!(least[0].as_f64().unwrap() >= 4.5, "{least}");
+    browser.shot("before-the-first-answer");
+    browser.call("Fetch.disable", &json!({}));
+    open(&mut browser, &service);
+    browser.until("document.querySelectorAll('#jobs tbody tr').length === 2");
+    assert!(!seen(&mut browser).contains("Asking the service"));
+}
+
 #[test]
 fn links_jobs_and_events_are_shown_and_followed() {
     let Some((_folder, service, mut browser)) = start() else { return };

@@ -16,7 +16,7 @@ use antiphase_topology::{
 };
 use proto::v1alpha1::{CounterDeltas, Telemetry};
 use serde_json::{Value, json};
-use state::{AgentReport, ClockQuality, Event, GateReport, SessionId};
+use state::{AgentReport, ClockQuality, Event, GateReport, Origin, SessionId};
 use store::{Loaded, StateFile};
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
 use units::{FabricTime, Nanos};
@@ -103,7 +103,10 @@ async fn agent(controller: &ControllerHandle, session: u64, host: &str, plan_ver
     let session = SessionId(session);
     controller.register(session, Outbox::new().0);
     let (version, ports) = ("1.2.3".to_owned(), vec!["mlx5_0/1".to_owned()]);
-    controller.tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0 }).await.unwrap();
+    controller
+        .tell(Event::AgentHello { session, host: host.into(), version, ports, plan_version: 0, origin: Origin::default() })
+        .await
+        .unwrap();
     controller.tell(Event::PlanAck { session, plan_version }).await.unwrap();
     let clock = Some(ClockQuality { bound, rtt: Nanos(40_000) });
     controller.tell(Event::Report { session, report: AgentReport { clock, gates: vec![gate] } }).await.unwrap();
@@ -181,4 +184,48 @@ fn measurements_of_agents_are_shown() {
     assert_eq!(browser.troubles(), [""; 0]);
     served.shutdown.begin();
     served.controller.stop();
+}
+
+/// An agent under a wrong name is connected, and nothing else on the page would show that it holds nobody.
+#[test]
+fn agents_under_a_wrong_name_are_told() {
+    let Some(mut browser) = Browser::start(1440, 900) else { return };
+    let runtime = Runtime::new().unwrap();
+    let served = runtime.block_on(start(&state::Config::default()));
+    served.ask("PUT", "/v1alpha1/fabric", &small());
+    let controller = &served.controller.handle;
+    let mut session = 0;
+    let mut hello = |host: &str, instance: u64, from: &str| {
+        session += 1;
+        let origin = Origin { instance, from: from.into() };
+        let (session, version) = (SessionId(session), "1.2.3".to_owned());
+        controller.register(session, Outbox::new().0);
+        let event = Event::AgentHello { session, host: host.into(), version, ports: Vec::new(), plan_version: 0, origin };
+        runtime.block_on(controller.tell(event)).unwrap();
+    };
+    hello("gpu-1", 1, "10.0.0.9");
+    hello("h2", 2, "10.0.0.2");
+    browser.go(&format!("http://{}/", served.address));
+    // Before any job: this is when hosts are named.
+    browser.until("document.querySelector('#verdict')?.innerText.includes('Host gpu-1: its agent is connected, from 10.0.0.9, and the fabric has no such host')");
+    browser.until("document.querySelectorAll('#agents tbody tr').length === 2");
+    let row = |browser: &mut Browser| {
+        browser.eval("document.querySelector('#agents tbody tr:first-child').innerText").as_str().unwrap().to_owned()
+    };
+    let first = row(&mut browser);
+    assert!(first.contains("gpu-1") && first.contains("wrong name"), "worst first: {first}");
+    served.ask("POST", "/v1alpha1/commit", &json!({ "jobs": [job("alpha", &["h1", "h5"]), job("beta", &["h2", "h6"])] }).to_string());
+    for (instance, from) in [(3, "10.0.0.5"), (4, "10.0.0.6"), (3, "10.0.0.5")] {
+        hello("h1", instance, from);
+    }
+    browser.until("document.querySelector('#verdict').innerText.includes('Host h1: two agents say that they are its, from 10.0.0.5 and from 10.0.0.6')");
+    browser.until("document.querySelector('#verdict').innerText.includes('Host gpu-1')");
+    browser.until("document.querySelector('#vitals .bad').textContent.includes('2 agents under a wrong name')");
+    browser.until("document.querySelectorAll('#agents tbody tr .state-lost').length === 2");
+    browser.until("[...document.querySelectorAll('#events li')].filter((e) => /unknown_host|two_agents/.test(e.textContent)).length === 2");
+    let least = browser.eval(CONTRAST);
+    assert!(least[0].as_f64().unwrap() >= 4.5, "{least}");
+    browser.shot("wrong-names");
+    assert_eq!(browser.troubles(), [""; 0]);
+    served.shutdown.begin();
 }

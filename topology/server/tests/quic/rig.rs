@@ -196,7 +196,7 @@ pub(crate) struct Agent {
 }
 
 pub(crate) fn hello(host: &str) -> Hello {
-    Hello { host: host.into(), version: "0.1.0".into(), protocol: PROTOCOL, ports: vec!["eth0".into()], plan_version: 0 }
+    Hello { host: host.into(), version: "0.1.0".into(), protocol: PROTOCOL, ports: vec!["eth0".into()], plan_version: 0, instance: 0 }
 }
 
 pub(crate) fn said(kind: agent_frame::Kind) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! Agents that follow the protocol and nothing else.
 
-use antiphase_state::{AgentReport, ClockQuality, Event, GateReport, SessionId, Slot};
+use antiphase_state::{AgentReport, ClockQuality, Event, GateReport, Origin, SessionId, Slot};
 use units::{FabricTime, Nanos};
 
 use crate::{
@@ -76,6 +76,7 @@ impl Fleet {
                     version: "1".into(),
                     ports: vec![],
                     plan_version: agent.plan_version,
+                    origin: Origin::default(),
                 });
                 continue;
             };

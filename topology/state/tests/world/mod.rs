@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use antiphase_state::{
-    Action, Change, Commit, Commitment, Config, Document, Event, JobDefinition, Notice, Record, Refusal, Reply, RequestId, Restored,
-    Service, SessionId, Slot, Ticket, turns::TurnGroup,
+    Action, Change, Commit, Commitment, Config, Document, Event, JobDefinition, Notice, Origin, Record, Refusal, Reply, RequestId,
+    Restored, Service, SessionId, Slot, Ticket, turns::TurnGroup,
 };
 use fabric::{
     Fabric,
@@ -232,12 +232,17 @@ impl Driver {
     }
 
     pub(crate) fn hello(&mut self, session: u64, host: &str) {
+        self.hello_of(session, host, Origin::default());
+    }
+
+    pub(crate) fn hello_of(&mut self, session: u64, host: &str, origin: Origin) {
         self.handle(Event::AgentHello {
             session: SessionId(session),
             host: host.into(),
             version: "1".into(),
             ports: vec![],
             plan_version: 0,
+            origin,
         });
     }
 

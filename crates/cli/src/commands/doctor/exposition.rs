@@ -29,9 +29,35 @@ pub(super) fn value(text: &str, name: &str) -> Option<f64> {
 }
 
 /// The version in `<prefix>_build_info`.
-pub(super) fn version<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
-    let labels = text.lines().find_map(|line| line.strip_prefix(prefix)?.strip_prefix("_build_info{version=\""))?;
-    labels.split_once('"').map(|(version, _)| version)
+pub(super) fn version(text: &str, prefix: &str) -> Option<String> {
+    label(text, &format!("{prefix}_build_info"), "version")
+}
+
+/// A label of the first series of a metric.
+pub(super) fn label(text: &str, metric: &str, name: &str) -> Option<String> {
+    let mut rest = text.lines().find_map(|line| line.strip_prefix(metric)?.strip_prefix('{'))?;
+    loop {
+        let (key, after) = rest.split_once("=\"")?;
+        let (value, after) = quoted(after)?;
+        if key == name {
+            return Some(value);
+        }
+        rest = after.strip_prefix(',')?;
+    }
+}
+
+/// The value up to its quotation mark, with `\\`, `\"` and `\n` as they are meant, and what comes behind.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let (mut value, mut escaped) = (String::new(), false);
+    for (at, char) in text.char_indices() {
+        match (escaped, char) {
+            (false, '"') => return Some((value, &text[at + 1..])),
+            (false, '\\') => escaped = true,
+            (true, 'n') => (value.push('\n'), escaped = false).1,
+            (_, char) => (value.push(char), escaped = false).1,
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -40,10 +66,11 @@ mod tests {
 
     #[test]
     fn values_and_versions_are_read() {
-        let text = "# HELP a_up x\na_up_x 7\na_up 1\na_build_info{version=\"0.1.0\"} 1\n";
-        assert_eq!(
-            (value(text, "a_up"), value(text, "a_u"), version(text, "a"), version(text, "b")),
-            (Some(1.0), None, Some("0.1.0"), None)
-        );
+        let text =
+            "# HELP a_up x\na_up_x 7\na_up 1\na_build_info{version=\"0.1.0\"} 1\na_config_info{host=\"h,1\",dir=\"/a\\\"b\\\\\"} 1\n";
+        assert_eq!((value(text, "a_up"), value(text, "a_u")), (Some(1.0), None));
+        assert_eq!((version(text, "a").as_deref(), version(text, "b")), (Some("0.1.0"), None));
+        let of = |name| label(text, "a_config_info", name);
+        assert_eq!((of("host").as_deref(), of("dir").as_deref(), of("page")), (Some("h,1"), Some("/a\"b\\"), None));
     }
 }

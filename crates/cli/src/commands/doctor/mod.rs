@@ -177,8 +177,8 @@ fn findings(args: &DoctorArgs) -> Result<Vec<Finding>, CliError> {
     let server = args.server.clone();
     let service = begin(move || service::look(&server, &us));
     let Here { gate, around, is_node, .. } = here;
-    let asked = configs.agent.as_ref().map(|config| (config.metrics.listen.clone(), config.service.address.is_some()));
-    let agent = begin(move || asked.map(|(listen, service)| node::agent(&listen, service)).unwrap_or_default());
+    let asked = configs.agent.clone();
+    let agent = begin(move || asked.as_ref().map(node::agent).unwrap_or_default());
     let directory = gate.directory.clone();
     let pages = begin(move || if is_node { node::pages(&directory) } else { Vec::new() });
     let gates = begin(move || if is_node { node::gates(&gate, &around) } else { vec![no_node(&gate.directory)] });

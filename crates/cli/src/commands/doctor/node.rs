@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, path::Path, thread, time::Duration};
 
-use agent::{config::CountersConfig, counters::new_ports, pages::shared_with};
+use agent::{
+    config::{Config, CountersConfig},
+    counters::new_ports,
+    pages::shared_with,
+};
 use gate::status::{Surroundings, findings};
 use rustix::fs::{statfs, statvfs};
 use telemetry::{Counter, PortSource, Root, aliases};
@@ -20,9 +24,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const OTHERS_ENTER: u32 = 0o005;
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The agent, by its own endpoint. `service`: that its configuration names one.
-pub(super) fn agent(listen: &str, service: bool) -> Vec<Finding> {
-    let Ok(address) = listen.parse() else {
+/// The agent of this configuration, by its own endpoint.
+pub(super) fn agent(config: &Config) -> Vec<Finding> {
+    let Ok(address) = config.metrics.listen.parse() else {
         return vec![Finding::note("agent", "metrics.listen is empty: the agent was not asked", "set metrics.listen to 127.0.0.1:7481")];
     };
     let text = match exposition::of_agent(address) {
@@ -33,14 +37,15 @@ pub(super) fn agent(listen: &str, service: bool) -> Vec<Finding> {
         }
     };
     let mut found = Vec::new();
-    let version = exposition::version(&text, "antiphase_agent").unwrap_or("?");
+    let version = exposition::version(&text, "antiphase_agent").unwrap_or_else(|| "?".into());
     if version == env!("CARGO_PKG_VERSION") {
         found.push(Finding::well("agent", format!("version {version} at {address}")));
     } else {
         let says = format!("version {version} at {address}, this program is {}", env!("CARGO_PKG_VERSION"));
         found.push(Finding::wrong("agent", says, "install both from the same release"));
     }
-    if service {
+    found.extend(another(&text, config));
+    if config.service.address.is_some() {
         found.extend(session(&text));
     } else {
         let fix = "set service.address and service.tls where jobs of this node are to be held";
@@ -56,6 +61,22 @@ pub(super) fn agent(listen: &str, service: bool) -> Vec<Finding> {
 
 fn number(text: &str, name: &str) -> Option<f64> {
     exposition::value(text, &format!("antiphase_agent_{name}"))
+}
+
+/// That the agent which answers runs with another configuration than this one: everything else that is found here is then of two agents.
+fn another(text: &str, config: &Config) -> Option<Finding> {
+    let page_dir = config.page_dir.display().to_string();
+    let service = config.service.address.as_deref().unwrap_or_default();
+    let differs = |(key, label, ours): (&str, &str, &str)| {
+        // An agent of an earlier version does not say it.
+        let theirs = exposition::label(text, "antiphase_agent_config_info", label)?;
+        (theirs != ours).then(|| format!("{key} = {theirs:?} there, {ours:?} in the file"))
+    };
+    let parts = [("host", "host", config.host.as_str()), ("page_dir", "page_dir", &page_dir), ("service.address", "service", service)];
+    let differ: Vec<String> = parts.into_iter().filter_map(differs).collect();
+    let fix = "name the file that this agent runs with (--agent-config), or restart the agent with this one; two agents on one machine need \
+               a metrics.listen each";
+    (!differ.is_empty()).then(|| Finding::wrong("agent", format!("runs with another configuration: {}", differ.join("; ")), fix))
 }
 
 /// The session with the service, and the time that comes with it.
@@ -211,6 +232,9 @@ mod tests {
         os::unix::fs::PermissionsExt as _,
     };
 
+    use agent::metrics::{Configured, Snapshot};
+    use units::NodeTime;
+
     use super::{super::finding::Verdict, *};
 
     fn scratch(name: &str) -> std::path::PathBuf {
@@ -277,10 +301,36 @@ mod tests {
 
     #[test]
     fn an_agent_that_is_told_of_no_service_only_reads_counters() {
-        let verdicts = |service: bool| agent(&alone(), service).iter().map(|one| one.verdict).collect::<Vec<_>>();
+        let found = |service: bool| {
+            let mut config = Config::default();
+            (config.metrics.listen, config.service.address) = (alone(), service.then(|| "127.0.0.1:7480".into()));
+            agent(&config)
+        };
+        let verdicts = |service: bool| found(service).iter().map(|one| one.verdict).collect::<Vec<_>>();
         assert_eq!(verdicts(true), [Verdict::Well, Verdict::Wrong, Verdict::Wrong]);
         assert_eq!(verdicts(false), [Verdict::Well, Verdict::Note]);
-        assert!(agent(&alone(), false)[1].says.contains("no service.address is set"));
+        assert!(found(false)[1].says.contains("no service.address is set"));
+    }
+
+    #[test]
+    fn an_agent_of_another_configuration_is_told_from_ours() {
+        let config = |host: &str, dir: &str, service: Option<&str>| {
+            let mut config = Config { host: host.into(), page_dir: dir.into(), ..Config::default() };
+            config.service.address = service.map(str::to_owned);
+            config
+        };
+        // What an agent says, by its own code.
+        let configured = Configured { host: "h1".into(), page_dir: "/run/a \"b\"".into(), service: "s:7480".into() };
+        let text = agent::metrics::text(&Snapshot { configured, ..Snapshot::default() }, NodeTime(0));
+        assert_eq!(another(&text, &config("h1", "/run/a \"b\"", Some("s:7480"))), None);
+        let says = |config: Config| another(&text, &config).map(|one| one.says).unwrap_or_default();
+        assert_eq!(
+            says(config("h2", "/run/a \"b\"", Some("s:7480"))),
+            "runs with another configuration: host = \"h1\" there, \"h2\" in the file"
+        );
+        let said = says(config("h1", "/run/c", None));
+        assert!(said.contains("page_dir = ") && said.ends_with("service.address = \"s:7480\" there, \"\" in the file"), "{said}");
+        assert_eq!(another("antiphase_agent_connected 1\n", &config("h2", "/", None)), None, "an earlier agent does not say it");
     }
 
     #[test]

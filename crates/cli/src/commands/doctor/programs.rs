@@ -11,7 +11,7 @@ const PROGRAM_WITHIN: Duration = Duration::from_secs(4);
 const VERBS: &str = "antiphase-verbs";
 
 const INSTALL: &str = "install the wheel or the package antiphase-gate that your operator built with `make packages`, or set \
-                       ANTIPHASE_GATE_LIBRARY to libantiphase_gate.so";
+                       ANTIPHASE_GATE_LIBRARY to the path of libantiphase_gate.so";
 
 /// A file beside this program, if it is there.
 fn beside(name: &str) -> Option<OsString> {

@@ -20,6 +20,11 @@ const SERVICE_WITHIN: Duration = Duration::from_secs(5);
 /// header has whole seconds, so less is not seen.
 const CLOCK_OFF_MAX_S: i64 = 5;
 
+/// Agents under a wrong name that are told one by one: a script that renamed a rack renamed all of it.
+const MISNAMED_MAX: usize = 5;
+/// Names of jobs that are told where one is looked for in vain.
+const JOBS_TOLD_MAX: usize = 5;
+
 /// What is known of this machine that the service may know too.
 #[derive(Debug, Default)]
 pub(super) struct Us {
@@ -82,7 +87,7 @@ async fn ask(server: &ServerArgs, us: &Us) -> Result<Vec<Finding>, CliError> {
 async fn ready(server: &ServerArgs, channel: &mut Channel, found: &mut Vec<Finding>) -> Result<(), CliError> {
     let ready = get(channel, "/readyz").await?;
     let version = get(channel, "/metrics").await?;
-    let version = version.is_ok.then(|| exposition::version(&version.text, "antiphase").map(str::to_owned)).flatten();
+    let version = version.is_ok.then(|| exposition::version(&version.text, "antiphase")).flatten();
     let at = server.address();
     if ready.is_ok {
         found.push(Finding::well("service", format!("{at} takes changes")));
@@ -177,6 +182,10 @@ fn judge_agents(agents: &[Agent], us: &Us) -> Vec<Finding> {
         let fix = "mend the path between them and the service: the clock bound is half the round trip (antiphase agents)";
         found.push(Finding::wrong("agents", format!("in quarantine, because their clocks are worse than a slack: {hosts}"), fix));
     }
+    // The sentence says what to do as well.
+    found.extend(agents.iter().filter(|agent| !agent.trouble.is_empty()).take(MISNAMED_MAX).map(|agent| {
+        Finding::wrong("agents", agent.trouble.clone(), "change host in antiphase-agent.toml of the agent that is wrong, and restart it")
+    }));
     let connected = agents.iter().filter(|agent| agent.state() == AgentState::Connected).count();
     if connected == 0 {
         found.push(Finding::note("agents", "none is connected: nobody is held", "start an agent on each GPU host (docs/operator.md)"));
@@ -203,12 +212,12 @@ fn judge_agents(agents: &[Agent], us: &Us) -> Vec<Finding> {
 
 async fn jobs(client: &mut Client, us: &Us, found: &mut Vec<Finding>) -> Result<(), CliError> {
     let answer = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
-    const FIX: &str = "a host without an agent: start one, with host and service.address set; a job far from its plan: correct its profile";
-    found.extend(answer.warnings.into_iter().map(|says| Finding::wrong("jobs", says, FIX)));
+    found.extend(judge_warnings(answer.warnings, found));
     let Some(name) = &us.job else { return Ok(()) };
     let Some(job) = answer.jobs.iter().find(|job| job.id == *name) else {
+        let names: Vec<&str> = answer.jobs.iter().map(|job| job.id.as_str()).collect();
         let fix = "antiphase commit --jobs FILE; ANTIPHASE_JOB has to be its id there";
-        found.push(Finding::wrong("job", format!("{name} is not committed"), fix));
+        found.push(Finding::wrong("job", format!("{name} is not committed; {}", committed(name, &names)), fix));
         return Ok(());
     };
     let leader = job.slot.as_ref().map_or("", |slot| slot.leader_host.as_str());
@@ -219,6 +228,32 @@ async fn jobs(client: &mut Client, us: &Us, found: &mut Vec<Finding>) -> Result<
         Finding::well("job", says)
     });
     Ok(())
+}
+
+/// What the service says of jobs and hosts, each with its fix. What was found of agents already is not found twice.
+fn judge_warnings(warnings: Vec<String>, found: &[Finding]) -> Vec<Finding> {
+    let new = warnings.into_iter().filter(|says| !found.iter().any(|one| one.says == *says));
+    let fix = |says: &str| {
+        if says.starts_with("job ") {
+            "correct its profile, or find what slows it: antiphase turns, antiphase links"
+        } else {
+            "start an agent on each host that leads a job, with host and service.address set"
+        }
+    };
+    new.map(|says| Finding::wrong("jobs", says.clone(), fix(&says))).collect()
+}
+
+/// What may have been meant by a name that is not committed.
+fn committed(name: &str, names: &[&str]) -> String {
+    if names.is_empty() {
+        return "no job is".into();
+    }
+    if let Some(meant) = job::nearest(name, names.iter().copied()) {
+        return format!("did you mean {meant}?");
+    }
+    let more = names.len().saturating_sub(JOBS_TOLD_MAX);
+    let told = names[..names.len() - more].join(", ");
+    if more == 0 { format!("committed: {told}") } else { format!("committed: {told} and {more} more") }
 }
 
 #[cfg(test)]
@@ -232,6 +267,14 @@ mod tests {
         assert!(judge_clock(-60).says.ends_with("60 s behind the service's") && judge_clock(-60).verdict == Verdict::Wrong);
         // As hyper writes it.
         assert!(clock("Tue, 24 Nov 2026 11:15:41 GMT").is_some() && clock("moon").is_none());
+    }
+
+    #[test]
+    fn a_job_that_is_not_there_comes_with_those_that_are() {
+        assert_eq!(committed("lefft", &["left", "right"]), "did you mean left?");
+        assert_eq!(committed("x", &["left", "right"]), "committed: left, right");
+        assert_eq!(committed("x", &["a1", "b2", "c3", "d4", "e5", "f6"]), "committed: a1, b2, c3, d4, e5 and 1 more");
+        assert_eq!(committed("x", &[]), "no job is");
     }
 
     #[test]
@@ -258,6 +301,12 @@ mod tests {
         }
         let us = Us { host: Some("h3".into()), has_service: false, job: None };
         assert!(!judge_agents(&bad, &us).iter().any(|one| one.says.contains("never heard")), "its own finding says what is missing");
+        let trouble = "host h9: its agent is connected, and the fabric has no such host";
+        let stranger = Agent { trouble: trouble.into(), ..agent("h9", AgentState::Connected, ours) };
+        assert_eq!(says(&[stranger.clone(), agent("h1", AgentState::Connected, ours)], None), [trouble], "and not that all is well");
+        let found = judge_agents(&[stranger], &Us::default());
+        let told = judge_warnings(vec![trouble.into(), "job a takes 9 ms".into()], &found);
+        assert_eq!((told.len(), told[0].says.as_str()), (1, "job a takes 9 ms"));
         let many: Vec<Agent> = (0..9).map(|n| agent(&format!("h{n}"), AgentState::Lost, ours)).collect();
         assert_eq!(says(&many, None)[0], "lost: h0, h1, h2, h3, h4 and 4 more");
     }

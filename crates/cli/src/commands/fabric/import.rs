@@ -94,7 +94,11 @@ enum Format {
 /// `sonic=leaf1.json`.
 fn parse_with(text: &str) -> Result<(Format, PathBuf), String> {
     let (format, file) = text.split_once('=').ok_or("expected FORMAT=FILE")?;
-    Ok((Format::from_str(format, false)?, file.into()))
+    let unknown = |_| {
+        let names = Format::value_variants().iter().filter_map(ValueEnum::to_possible_value).map(|value| value.get_name().to_owned());
+        format!("{format:?} is no format; expected one of {}", names.collect::<Vec<_>>().join(", "))
+    };
+    Ok((Format::from_str(format, false).map_err(unknown)?, file.into()))
 }
 
 /// Runs the command.
@@ -192,6 +196,7 @@ mod tests {
         assert_eq!(parse_with("slurm-conf=topology.conf"), Ok((Format::SlurmConf, "topology.conf".into())));
         assert_eq!(parse_with("sonic=leaf1=a.json"), Ok((Format::Sonic, "leaf1=a.json".into())));
         assert!(parse_with("topology.conf").is_err());
-        assert!(parse_with("xml=a").is_err());
+        let unknown = parse_with("xml=a").unwrap_err();
+        assert!(unknown.starts_with("\"xml\" is no format; expected one of slurm-yaml, ") && unknown.ends_with("containerlab"), "{unknown}");
     }
 }

@@ -91,7 +91,12 @@ pub(super) fn run(args: &RoutesArgs) -> Result<ExitCode, CliError> {
 }
 
 fn endpoint(found: &Fabric, name: &str, rail: u16, args: &RoutesArgs) -> Result<Endpoint, CliError> {
-    let host = found.find(name).ok_or_else(|| CliError::input(&args.file, format!("unknown node {name:?}")))?;
+    let unknown = || {
+        let hosts = found.hosts().map(|host| found.node(host).name.as_str());
+        let meant = job::nearest(name, hosts).map(|meant| format!("; did you mean {meant:?}?")).unwrap_or_default();
+        CliError::input(&args.file, format!("unknown node {name:?}{meant}"))
+    };
+    let host = found.find(name).ok_or_else(unknown)?;
     if found.node(host).kind != NodeKind::Host {
         return Err(CliError::input(&args.file, format!("{name:?} is a switch; routes run between hosts")));
     }

@@ -27,13 +27,14 @@ fn table(answer: &ListAgentsResponse) -> String {
     for agent in &answer.agents {
         table.row(row(agent));
     }
-    table.render()
+    let troubles = answer.agents.iter().map(|agent| &agent.trouble).filter(|trouble| !trouble.is_empty());
+    troubles.fold(table.render(), |text, trouble| format!("{text}\nwarning: {trouble}"))
 }
 
 fn row(agent: &Agent) -> [String; 7] {
     [
         agent.host.clone(),
-        state(agent.state()).into(),
+        standing(agent).into(),
         agent.version.clone(),
         agent.plan_version.to_string(),
         or_dash(agent.clock_bound_ns, millis),
@@ -42,7 +43,12 @@ fn row(agent: &Agent) -> [String; 7] {
     ]
 }
 
-pub(super) fn state(state: AgentState) -> &'static str {
+/// The state, or that the agent has a wrong name, which is worse.
+pub(super) fn standing(agent: &Agent) -> &'static str {
+    if agent.trouble.is_empty() { state(agent.state()) } else { "wrong name" }
+}
+
+fn state(state: AgentState) -> &'static str {
     match state {
         AgentState::Unspecified => "unknown",
         AgentState::Connected => "connected",

@@ -13,7 +13,8 @@ use proto::v1alpha1::{
 };
 
 use super::{
-    connect::{Client, ServerArgs, refused},
+    connect::{Client, IN_CANDIDATES, IN_JOBS, ServerArgs, refused_in},
+    counted,
     jobs::place,
     millis,
     overview::free_by_comparison,
@@ -76,9 +77,15 @@ pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
     args.server.with(async |mut client: Client| {
         let chosen = match &args.candidates {
             None => None,
-            Some(file) => Some(choose(&mut client, &mut request, candidates, args.candidate.as_deref(), file).await?),
+            Some(file) => Some(choose(&mut client, &mut request, candidates, args.candidate.as_deref(), [&args.jobs, file]).await?),
         };
-        let answer = client.commit(request).await.map_err(refused)?.into_inner();
+        // Hosts of a candidate are the candidates document's.
+        let file = |says: &str| args.candidates.as_deref().filter(|_| says.contains(".hosts[")).unwrap_or(&args.jobs);
+        let answer = client.commit(request).await.map_err(|status| {
+            let file = file(status.message());
+            refused_in(status, &[(IN_JOBS, file)])
+        });
+        let answer = answer?.into_inner();
         let chosen = chosen.map(|id| format!("candidate {id}\n")).unwrap_or_default();
         let turns = turns_of(&mut client, &answer).await;
         output::print(&args.output.render(&answer, || chosen + &table(&answer, &turns))?)
@@ -93,13 +100,14 @@ async fn choose(
     request: &mut CommitRequest,
     candidates: Vec<Candidate>,
     named: Option<&str>,
-    file: &Path,
+    [jobs, file]: [&Path; 2],
 ) -> Result<String, CliError> {
     let id = match named {
         Some(id) => id.to_owned(),
         None => {
             let asked = EvaluateRequest { jobs: request.jobs.clone(), candidates: candidates.clone(), ..EvaluateRequest::default() };
-            let answer = client.evaluate(asked).await.map_err(refused)?.into_inner();
+            let files = [(IN_CANDIDATES, file), (IN_JOBS, jobs)];
+            let answer = client.evaluate(asked).await.map_err(|status| refused_in(status, &files))?.into_inner();
             let best = answer.ranked.into_iter().find(|ranked| ranked.outcome() == Outcome::Solved);
             request.if_plan_version = request.if_plan_version.or(Some(answer.plan_version));
             best.ok_or_else(|| CliError::input(file, "the service can place none of these candidates; ask `antiphase evaluate` why"))?.id
@@ -136,7 +144,8 @@ pub(super) fn job_spec(file: &Path, job: JobDoc) -> Result<JobSpec, CliError> {
         Some(path) => {
             // The service cannot read the user's files, so a profile file travels inline.
             let path = file.parent().unwrap_or(Path::new("")).join(path);
-            let profile = profile::parse(&read_document(&path)?).map_err(|e| CliError::input(&path, e))?;
+            let text = read_document(&path).map_err(|e| CliError::input(file, format!("job {:?}: profile_file: {}", job.id, e.line())))?;
+            let profile = profile::parse(&text).map_err(|e| CliError::input(&path, e))?;
             JobDoc { profile: Some((&profile).into()), profile_file: None, ..job }
         }
     };
@@ -175,9 +184,14 @@ fn table(answer: &CommitResponse, turns: &ListTurnsResponse) -> String {
         table.row(row(slot, free.contains(slot.job.as_str())));
     }
     let moved = if answer.moved.is_empty() { "no running job moved".into() } else { format!("moved: {}", answer.moved.join(", ")) };
-    let (version, score, reasons) = (answer.plan_version, score(answer.score), reasons(&answer.explanation));
+    let (version, reasons) = (answer.plan_version, reasons(&answer.explanation));
+    // The score is of shifts, to which nobody keeps who takes turns.
+    let apart = match answer.slots.iter().filter(|slot| slot.turns).count() {
+        0 => format!("mean score {}", score(answer.score)),
+        turning => format!("{} by turns", counted(turning, "job")),
+    };
     let warnings = answer.warnings.iter().fold(String::new(), |text, warning| text + "\nwarning: " + warning);
-    format!("plan version {version}, mean score {score}, {moved}\n\n{}{reasons}{warnings}", table.render())
+    format!("plan version {version}, {apart}, {moved}\n\n{}{reasons}{warnings}", table.render())
 }
 
 /// Sentences of an explanation below an answer, each on a line of its own.
@@ -194,7 +208,9 @@ fn row(slot: &Slot, let_go: bool) -> [String; 5] {
         (false, false) => "lets pass",
     };
     let [offset, slack] = place(slot);
-    [slot.job.clone(), millis(slot.period_ns), offset, slack, gate.into()]
+    // The period of a slot has headroom, which is nothing to a job that takes turns.
+    let period = if slot.turns { "-".into() } else { millis(slot.period_ns) };
+    [slot.job.clone(), period, offset, slack, gate.into()]
 }
 
 #[cfg(test)]
@@ -221,10 +237,10 @@ mod tests {
     #[test]
     fn who_takes_turns_keeps_to_no_offset() {
         let slot = Slot { job: "a".into(), period_ns: 105_000_000, offset_ns: 52_500_000, slack_ns: 12_500_000, ..Slot::default() };
-        let said = |slot: Slot| row(&slot, false)[2..].join(" ");
-        assert_eq!(said(Slot { turns: true, ..slot.clone() }), "- - takes turns");
-        assert_eq!(said(Slot { hold: true, ..slot.clone() }), "52.500 ms 12.500 ms holds");
-        assert_eq!(said(slot.clone()), "52.500 ms 12.500 ms lets pass");
+        let said = |slot: Slot| row(&slot, false)[1..].join(" ");
+        assert_eq!(said(Slot { turns: true, ..slot.clone() }), "- - - takes turns");
+        assert_eq!(said(Slot { hold: true, ..slot.clone() }), "105.000 ms 52.500 ms 12.500 ms holds");
+        assert_eq!(said(slot.clone()), "105.000 ms 52.500 ms 12.500 ms lets pass");
         assert_eq!(row(&Slot { turns: true, ..slot }, true)[4], "runs free: its group was let go");
     }
 }

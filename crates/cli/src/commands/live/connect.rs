@@ -263,9 +263,41 @@ pub(crate) fn refused(status: Status) -> CliError {
     }
 }
 
+/// A refusal of what stood in files: one that names a place in a document, by how it begins, names the file of that place as well.
+pub(crate) fn refused_in(status: Status, files: &[(&str, &Path)]) -> CliError {
+    match refused(status) {
+        CliError::Usage(problem) => match files.iter().find(|(place, _)| problem.starts_with(place)) {
+            // The file stands in the place of the word.
+            Some((place, file)) => CliError::input(file, if *place == IN_FABRIC { &problem[place.len()..] } else { &problem }),
+            None => CliError::Usage(problem),
+        },
+        error => error,
+    }
+}
+
+/// Where the service's refusals stand in a jobs document, a candidates document, and a fabric.
+pub(crate) const IN_JOBS: &str = "jobs[";
+pub(crate) const IN_CANDIDATES: &str = "candidates[";
+pub(crate) const IN_FABRIC: &str = "fabric: ";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_document_is_named() {
+        let files = [(IN_JOBS, Path::new("jobs.yaml")), (IN_CANDIDATES, Path::new("c.yaml"))];
+        let said = |status: Status| refused_in(status, &files).line();
+        assert_eq!(
+            said(Status::invalid_argument("jobs[0].hosts[1]: unknown host \"h3\"")),
+            "jobs.yaml: jobs[0].hosts[1]: unknown host \"h3\""
+        );
+        assert_eq!(said(Status::invalid_argument("candidates[0]: x")), "c.yaml: candidates[0]: x");
+        let fabric = refused_in(Status::invalid_argument("fabric: line 8: x"), &[(IN_FABRIC, Path::new("f.yaml"))]);
+        assert_eq!(fabric.line(), "f.yaml: line 8: x");
+        assert_eq!(said(Status::invalid_argument("no fabric is set")), "no fabric is set");
+        assert_eq!(said(Status::internal("jobs[0]: x")), "jobs[0]: x", "that is no fault of the file");
+    }
 
     fn at(server: &str) -> ServerArgs {
         ServerArgs { server: server.into(), ca: None, cert: None, key: None }

@@ -7,7 +7,7 @@ use proto::v1alpha1::{EvaluateRequest, EvaluateResponse, Evaluation, Outcome};
 
 use super::{
     commit::{read_candidates, read_jobs},
-    connect::{Client, ServerArgs, refused},
+    connect::{Client, IN_CANDIDATES, IN_JOBS, ServerArgs, refused_in},
     or_dash, score,
 };
 use crate::{
@@ -45,7 +45,9 @@ pub(crate) fn evaluate(args: &EvaluateArgs) -> Result<ExitCode, CliError> {
         ..EvaluateRequest::default()
     };
     args.server.with(async |mut client: Client| {
-        let answer = client.evaluate(request).await.map_err(refused)?.into_inner();
+        let jobs = args.jobs.as_deref().map(|file| (IN_JOBS, file));
+        let files: Vec<_> = jobs.into_iter().chain(args.candidates.as_deref().map(|file| (IN_CANDIDATES, file))).collect();
+        let answer = client.evaluate(request).await.map_err(|status| refused_in(status, &files))?.into_inner();
         output::print(&args.output.render(&answer, || table(&answer))?)
     })?;
     Ok(ExitCode::SUCCESS)

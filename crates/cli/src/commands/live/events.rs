@@ -62,5 +62,5 @@ fn line(event: &Event) -> String {
         Severity::Error => "error: ",
     };
     let by = if event.by.is_empty() { String::new() } else { format!(" [by {}]", event.by) };
-    format!("{:>6}  {at:.3}  {:<11}  {severity}{}{by}", event.sequence, event.kind, event.message)
+    format!("{:>6}  {at:.3}  {:<12}  {severity}{}{by}", event.sequence, event.kind, event.message)
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, process::ExitCode};
 use clap::Args;
 use proto::v1alpha1::SetFabricRequest;
 
-use super::connect::{Client, ServerArgs, refused};
+use super::connect::{Client, IN_FABRIC, ServerArgs, refused_in};
 use crate::{
     input::{CliError, read_document},
     output,
@@ -24,7 +24,7 @@ pub(crate) struct SetArgs {
 pub(crate) fn set(args: &SetArgs) -> Result<ExitCode, CliError> {
     let request = SetFabricRequest { fabric: read_document(&args.fabric)? };
     args.server.with(async |mut client: Client| {
-        let answer = client.set_fabric(request).await.map_err(refused)?.into_inner();
+        let answer = client.set_fabric(request).await.map_err(|status| refused_in(status, &[(IN_FABRIC, &args.fabric)]))?.into_inner();
         output::print(&format!("fabric version {}, plan version {}", answer.fabric_version, answer.plan_version))
     })?;
     Ok(ExitCode::SUCCESS)

@@ -25,8 +25,10 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, CliError> {
 }
 
 pub(super) fn table(answer: &ListJobsResponse) -> String {
+    let warnings = answer.warnings.iter().map(|warning| format!("warning: {warning}"));
     if answer.jobs.is_empty() {
-        return "no jobs are committed; commit some with: antiphase commit --jobs FILE".into();
+        let none = "no jobs are committed; commit some with: antiphase commit --jobs FILE".to_owned();
+        return [none].into_iter().chain(warnings).collect::<Vec<_>>().join("\n");
     }
     let mut table =
         Table::new(&["JOB", "STATE", ">HOSTS", ">PERIOD", ">OFFSET", ">SLACK", ">ITERATION", ">LATE BY", ">SLIPS", ">SHARED LINKS"]);
@@ -53,7 +55,6 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
         let measured = job.iteration_ns.map_or_else(|| "not measured".into(), |ns| format!("measured {} in the median", millis(ns)));
         Some(format!("job {}: predicted {} as it comes and {} by turns; {measured}", job.id, millis(free), millis(by_turns)))
     });
-    let warnings = answer.warnings.iter().map(|warning| format!("warning: {warning}"));
     let outlook = Some(answer.outlook.clone()).filter(|line| !line.is_empty());
     let ended = answer.jobs.iter().filter(|job| !job.hold_ended.is_empty());
     let ended = ended.map(|job| format!("job {} is not held any more: {}", job.id, job.hold_ended));
@@ -77,7 +78,7 @@ fn row(job: &Job) -> [String; 10] {
         job.id.clone(),
         state_of(job),
         job.hosts.len().to_string(),
-        or_dash(slot, |s| millis(s.period_ns)),
+        or_dash(slot.and_then(|slot| period(job, slot)), millis),
         offset,
         slack,
         or_dash(job.iteration_ns, millis),
@@ -85,6 +86,13 @@ fn row(job: &Job) -> [String; 10] {
         or_dash(job.slips, |n| n.to_string()),
         job.shared_links.len().to_string(),
     ]
+}
+
+/// The period with which the job is planned: of its slot, which has headroom, or of a job that keeps to none, what it takes alone.
+fn period(job: &Job, slot: &Slot) -> Option<u64> {
+    let planned = if slot.hold && !slot.turns { slot.period_ns } else { job.solo_period_ns };
+    // Nothing is known yet of a job that is to be learned.
+    Some(planned).filter(|period| *period > 0)
 }
 
 /// Offset and slack of a slot. A job that takes turns starts when those ahead of it have ended: it keeps to no offset.

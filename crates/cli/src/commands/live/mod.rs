@@ -43,7 +43,7 @@ use std::{process::ExitCode, time::Duration};
 
 use serde::Serialize;
 use tonic::{Response, Status};
-use units::Nanos;
+use units::{Nanos, Score};
 
 use crate::{
     input::CliError,
@@ -132,7 +132,7 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
 }
 
 fn score(value: f64) -> String {
-    format!("{value:.4}")
+    format!("{:.4}", Score(value))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use proto::v1alpha1::AgentState;
+use proto::v1alpha1::{AgentState, Apart};
 use serde::Serialize;
 
 use super::{Watch, connect::ServerArgs, overview::Overview, score};
@@ -53,7 +53,22 @@ struct Count {
 struct Worst {
     link: String,
     score: f64,
+    zero_shift_score: f64,
+    #[serde(skip)]
+    apart: Apart,
     jobs: Vec<String>,
+}
+
+impl Worst {
+    fn text(&self) -> String {
+        let standing = match self.apart {
+            // The score of shifts is nothing to jobs that take turns: what they would be without says what turns are good for.
+            Apart::Turns => format!("by turns, {} free", score(self.zero_shift_score)),
+            Apart::Free => format!("free, at {}", score(self.score)),
+            Apart::Unspecified | Apart::Shifts => format!("at {}", score(self.score)),
+        };
+        format!("{} {standing} ({})", self.link, self.jobs.join(", "))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -80,8 +95,12 @@ impl<'a> Status<'a> {
         let agents = [("connected", AgentState::Connected), ("lost", AgentState::Lost), ("quarantined", AgentState::Quarantined)];
         let counts =
             |of: std::collections::BTreeMap<&'static str, usize>| of.into_iter().map(|(what, count)| Count { what, count }).collect();
-        let worst =
-            now.links.links.iter().filter_map(|link| Some(Worst { link: link.id.clone(), score: link.score?, jobs: link.jobs.clone() }));
+        let worst = now.links.links.iter().filter_map(|link| {
+            let score = link.score?;
+            let zero_shift_score = link.zero_shift_score.unwrap_or(score);
+            let apart = link.apart();
+            Some(Worst { link: link.id.clone(), score, zero_shift_score, apart, jobs: link.jobs.clone() })
+        });
         Self {
             server,
             ready: now.unready.is_none(),
@@ -109,8 +128,7 @@ impl<'a> Status<'a> {
             0 => "none; antiphase fabric set FILE".to_owned(),
             version => format!("version {version}: {} hosts, {} links", self.hosts, self.links),
         };
-        let worst: Vec<String> =
-            self.worst_links.iter().map(|one| format!("{} at {} ({})", one.link, score(one.score), one.jobs.join(", "))).collect();
+        let worst: Vec<String> = self.worst_links.iter().map(Worst::text).collect();
         let worst = if worst.is_empty() { "no link is shared".to_owned() } else { worst.join("; ") };
         let mut rows = [
             ["service", &format!("{} {ready}, plan version {}", self.server, self.plan_version)],
@@ -157,6 +175,20 @@ wrong:
 job a repeats every 130.000 ms, planned with 100.000 ms
 ";
         assert_eq!(text, expect);
+    }
+
+    #[test]
+    fn the_worst_link_stands_as_on_the_page() {
+        let worst = |apart: Apart| {
+            let mut now = overview();
+            now.links.links.truncate(1);
+            (now.links.links[0].apart, now.links.links[0].zero_shift_score) = (apart.into(), Some(0.50009));
+            let text = Status::of(&now, "http://s").text();
+            text.lines().find_map(|line| line.strip_prefix("worst     ")).unwrap().to_owned()
+        };
+        assert_eq!(worst(Apart::Shifts), "x->y at 0.7000 (a, b)");
+        assert_eq!(worst(Apart::Turns), "x->y by turns, 0.5000 free (a, b)");
+        assert_eq!(worst(Apart::Free), "x->y free, at 0.7000 (a, b)");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use circle::Mode;
 use job::Hold;
 use plan::{ByControl, Control, ControlMean, Evaluation, JobReport, Outcome, Reason, TurnReason};
-use units::Nanos;
+use units::{Nanos, Score};
 
 use super::{super::solve::below_the_optimum, Ranking};
 use crate::table::Table;
@@ -75,7 +75,7 @@ pub(super) fn certainty(e: &Evaluation, mode: Mode) -> String {
         (Outcome::Loop { .. }, _) => "discarded: loop (paper mode)".into(),
         (Outcome::Unsolved { error, .. }, _) => format!("not solved: {error}"),
         // The best of the paper's 72 angles, scored at 72 points; what it is worth in continuous time is another number.
-        (Outcome::Solved, Some(s)) if mode == Mode::Cassini => format!("best of the 5-degree grid; exact score {:.4}", s.true_score),
+        (Outcome::Solved, Some(s)) if mode == Mode::Cassini => format!("best of the 5-degree grid; exact score {:.4}", Score(s.true_score)),
         (Outcome::Solved, Some(s)) if s.proven => "optimal, proven".into(),
         (Outcome::Solved, Some(s)) => below_the_optimum(s.bound_gap),
         (Outcome::Solved, None) => String::new(),
@@ -98,7 +98,7 @@ fn candidates(ranking: &Ranking<'_>) -> String {
         "CERTAINTY",
     ]);
     let control = ranking.options.control;
-    let scores = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{v:.4}"));
+    let scores = |x: Option<f64>| x.map_or_else(|| "-".into(), |v| format!("{:.4}", Score(v)));
     for e in ranking.evaluations.iter().take(ROWS_MAX) {
         // A discarded candidate was not looked at further.
         let times = |of: fn(ByControl<ControlMean>) -> ControlMean| {
@@ -151,8 +151,8 @@ fn links(ranking: &Ranking<'_>, best: &Evaluation) -> Table {
         t.row([
             format!("{name}{like}"),
             l.capacity.to_string(),
-            format!("{:.4}", l.zero_shift_score),
-            format!("{approximate}{:.4}", l.score),
+            format!("{:.4}", Score(l.zero_shift_score)),
+            format!("{approximate}{:.4}", Score(l.score)),
             jobs.join(" "),
         ]);
     }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use proto::v1alpha1::{Agent, AgentState, Job, Link};
+use proto::v1alpha1::{Agent, AgentState, Apart, Job, Link};
 use units::{OneLine, Rate};
 
 use super::super::{agents, exporters::age, jobs, links, millis, or_dash, overview::Overview, score};
@@ -125,6 +125,8 @@ fn time(ns: Option<u64>) -> (String, Key) {
 
 fn of_link(link: &Link, now: &Overview) -> Row {
     let mark = match link.score {
+        // Whatever shifts would do.
+        _ if link.apart() == Apart::Turns => Mark::Well,
         Some(score) if score < BAD_SCORE => Mark::Bad,
         Some(score) if score < DOUBTFUL_SCORE => Mark::Doubtful,
         _ => Mark::Well,
@@ -147,7 +149,7 @@ fn of_link(link: &Link, now: &Overview) -> Row {
     let cells = vec![
         text(&link.id),
         (Rate(link.capacity_mbps).to_string(), Key::Number(link.capacity_mbps as f64)),
-        number(link.score, score),
+        (links::standing(link), Key::of(link.score)),
         number(link.zero_shift_score, score),
         number(Some(link.peak_demand_ratio), links::percent),
         (links::observed(link), Key::of(link.observed_ratio)),
@@ -211,14 +213,16 @@ fn of_job(job: &Job, now: &Overview) -> Row {
 fn of_agent(agent: &Agent) -> Row {
     // How bad a state is: sorted by it, the worst comes first.
     let (mark, badness) = match agent.state() {
+        _ if !agent.trouble.is_empty() => (Mark::Bad, 3.0),
         AgentState::Connected => (Mark::Well, 0.0),
         AgentState::Quarantined | AgentState::Unspecified => (Mark::Doubtful, 1.0),
         AgentState::Lost => (Mark::Bad, 2.0),
     };
-    let details = vec![format!("ports {}", or_none(&agent.ports)), format!("leads {}", or_none(&agent.jobs))];
+    let mut details = vec![format!("ports {}", or_none(&agent.ports)), format!("leads {}", or_none(&agent.jobs))];
+    details.extend(Some(agent.trouble.clone()).filter(|trouble| !trouble.is_empty()));
     let cells = vec![
         text(&agent.host),
-        (agents::state(agent.state()).to_owned(), Key::Number(badness)),
+        (agents::standing(agent).to_owned(), Key::Number(badness)),
         text(&agent.version),
         (agent.plan_version.to_string(), Key::Number(agent.plan_version as f64)),
         time(agent.clock_bound_ns),
