@@ -197,6 +197,9 @@ mod tests {
         assert_eq!(parse_with("sonic=leaf1=a.json"), Ok((Format::Sonic, "leaf1=a.json".into())));
         assert!(parse_with("topology.conf").is_err());
         let unknown = parse_with("xml=a").unwrap_err();
-        assert!(unknown.starts_with("\"xml\" is no format; expected one of slurm-yaml, ") && unknown.ends_with("containerlab"), "{unknown}");
+        assert!(
+            unknown.starts_with("\"xml\" is no format; expected one of slurm-yaml, ") && unknown.ends_with("containerlab"),
+            "{unknown}"
+        );
     }
 }
