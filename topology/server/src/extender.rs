@@ -21,6 +21,9 @@ const NODES_MAX: usize = 1_000;
 /// Hosts in all candidates of one request: a job of 1,000 hosts on 1,000 nodes, which takes some 50 MB while it is judged.
 const PLACES_MAX: usize = 1_000_000;
 
+/// Hosts that a pod may name: as many as the largest fabrics have. Another list would only take long to read.
+const SAID_MAX: usize = 100_000;
+
 /// What is read of a pod (`v1.Pod`): its annotations and labels.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -112,7 +115,11 @@ async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> 
         return Err(format!("{} nodes; at most {NODES_MAX} are judged", question.nodes.len()));
     }
     let name = question.pod.says(&config.job).ok_or_else(|| format!("the pod has no annotation or label {:?}", config.job))?;
-    let (name, placed) = placed(api, config, question, name).await;
+    let said = question.pod.says(&config.hosts).unwrap_or_default();
+    if said.split(',').nth(SAID_MAX).is_some() {
+        return Err(format!("{}: more than {SAID_MAX} hosts", config.hosts));
+    }
+    let (name, placed) = placed(api, question, name, said).await;
     if placed.is_empty() {
         return Err(format!("no host is known of job {name:?}: its first pod sends to nobody"));
     }
@@ -138,8 +145,8 @@ async fn losses(api: &Api, config: &ExtenderConfig, question: &Question<'_>) -> 
 }
 
 /// What the pod's job is called in the plan, and where pods of it stand: as the scheduler knows, as the pod says, and as it is committed.
-async fn placed(api: &Api, config: &ExtenderConfig, question: &Question<'_>, name: &str) -> (String, Vec<String>) {
-    let said = question.pod.says(&config.hosts).unwrap_or_default().split(',').map(str::trim).filter(|host| !host.is_empty());
+async fn placed(api: &Api, question: &Question<'_>, name: &str, said: &str) -> (String, Vec<String>) {
+    let said = said.split(',').map(str::trim).filter(|host| !host.is_empty());
     // The controller for whole gangs commits `NAMESPACE.JOB`, whoever commits by himself may say the bare name.
     let names = question.pod.namespace().map(|namespace| format!("{namespace}.{name}")).into_iter().chain([name.to_owned()]);
     let mut known = None;

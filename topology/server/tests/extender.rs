@@ -134,6 +134,7 @@ fn what_is_not_known_opens_and_says_why() {
         (with("antiphase/profile", "{\"schema\": 7}"), &names, "profile"),
         (with("antiphase/gpus", "many"), &names, "no number"),
         (with("antiphase/hosts", "moon"), &names, "unknown host \"moon\""),
+        (with("antiphase/hosts", &"h7,".repeat(100_000)), &names, "antiphase/hosts: more than 100000 hosts"),
         (with("antiphase/job", "a\nb"), &names, ""),
         (with("antiphase/hosts", "möön"), &names, "unknown host \"m??n\""),
         (pod(&known), &json!(["h7", "moon"]), "unknown host \"moon\""),

@@ -358,6 +358,15 @@ async fn an_answer_that_one_request_multiplies_is_not_made() {
         let (status, message) = service.refused("POST", &format!("/v1alpha1/evaluate{fields}"), &body);
         assert!(status == 413 && message.contains(" of 1000 it holds more than 192 MiB"), "{fields}: {status} {message}");
     }
+    // Sixty names of 8 KB at each of a thousand links.
+    let links: Vec<_> = (0..1_000).map(|n| json!({ "id": n.to_string(), "capacity_mbps": 1_000 })).collect();
+    let names: Vec<_> = (0..1_000).map(|n| n.to_string()).collect();
+    let phases = json!([{ "start": 0, "end": 3, "rate_mbps": 9 }]);
+    let long = |n: usize| json!({ "id": n.to_string().repeat(4_000), "period_ticks": 9, "links": names, "phases": phases });
+    let jobs: Vec<_> = (10..70).map(long).collect();
+    let scenario = json!({ "schema": "antiphase.scenario/v1", "tick_ns": 1_000, "links": links, "jobs": jobs }).to_string();
+    let (status, message) = service.refused("POST", "/v1alpha1/solve", &scenario);
+    assert!(status == 413 && message.contains(" of 1000 it holds more than 192 MiB"), "{status} {message}");
     let (status, some) = service.ask("POST", "/v1alpha1/evaluate?fields=ranked.id,ranked.mean_score", &body);
     assert!(status == 200 && some["ranked"].as_array().unwrap().len() == ANSWER_CANDIDATES, "{status}");
     let mut client = grpc(service.address).await;

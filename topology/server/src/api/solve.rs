@@ -8,7 +8,7 @@ use circle::{
 };
 use proto::v1alpha1 as pb;
 
-use super::{Api, ApiError, Kind, limit};
+use super::{Api, ApiError, Kind, limit, weight::Weight};
 use crate::tls::Who;
 
 /// Most jobs of one scenario; the command `antiphase solve` has no such limit.
@@ -37,6 +37,7 @@ fn solve(request: &pb::SolveRequest, cancel: &Cancel) -> Result<String, ApiError
     let scenario = Scenario::parse(&request.scenario).map_err(|e| ApiError::invalid(format!("scenario: {e}")))?;
     // The number of jobs is known only after parsing; the bytes bounded what that took.
     limit("scenario: jobs", scenario.jobs.len(), JOBS_MAX)?;
+    weigh(&scenario)?;
     let options = Options { mode, robust: request.robust_ticks.map(Ticks), effort: Effort::Thorough };
     let began = Instant::now();
     let solved = if request.shifts.is_empty() {
@@ -48,6 +49,18 @@ fn solve(request: &pb::SolveRequest, cancel: &Cancel) -> Result<String, ApiError
     let elapsed_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
     let document = SolutionDoc::new(&scenario, &options, &solution, elapsed_us);
     serde_json::to_string(&document).map_err(|e| ApiError::new(Kind::Internal, &e))
+}
+
+/// Weighs the answer before anything is computed: it names all jobs of a link at each link.
+fn weigh(scenario: &Scenario) -> Result<(), ApiError> {
+    let mut weight = Weight::new(false);
+    let name = |job: circle::JobId| scenario.jobs[job.index()].as_str();
+    let all = scenario.links.len();
+    for (i, (id, link)) in scenario.links.iter().zip(scenario.problem.links()).enumerate() {
+        let names = link.members.iter().map(|member| name(member.job));
+        weight.add(names.chain([id.as_str()]), &format!("link {} of {all}", i + 1))?;
+    }
+    scenario.jobs.iter().try_for_each(|job| weight.add([job.as_str()], &"the shifts"))
 }
 
 fn shifts(scenario: &Scenario, given: &Shifts) -> Result<Vec<Ticks>, ApiError> {

@@ -15,6 +15,13 @@ const SELECTED: usize = 3;
 /// What a text counts besides its bytes, which are held as they are and as JSON.
 const TEXT_BYTES: usize = 32;
 
+/// What JSON adds to a byte that it escapes, at most.
+const ESCAPE_BYTES: usize = 5;
+
+fn escapes(text: &str) -> usize {
+    text.bytes().filter(|byte| *byte < b' ' || matches!(byte, b'"' | b'\\')).count()
+}
+
 /// The weight of an answer that is being made.
 #[derive(Debug)]
 pub(super) struct Weight {
@@ -33,13 +40,13 @@ impl Weight {
     /// # Errors
     /// The answer comes to more than one may; `place` says how far it had come.
     pub(super) fn add<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>, place: &dyn std::fmt::Display) -> Result<(), ApiError> {
-        let texts: usize = texts.into_iter().map(|text| TEXT_BYTES + 2 * text.len()).sum();
+        let texts: usize = texts.into_iter().map(|text| TEXT_BYTES + 2 * text.len() + ESCAPE_BYTES * escapes(text)).sum();
         self.counted = self.counted.saturating_add(self.object).saturating_add(texts);
         if self.counted <= ANSWER_MAX {
             return Ok(());
         }
         let problem = format!("answer: with {place} it holds more than {} MiB", ANSWER_MAX >> 20);
-        Err(ApiError::new(Kind::TooLarge, &problem).hint("ask for less at a time, or name in `fields` what is needed"))
+        Err(ApiError::new(Kind::TooLarge, &problem).hint("ask for less at a time; evaluate takes `fields`"))
     }
 }
 
@@ -54,6 +61,7 @@ mod tests {
             let long = "x".repeat(1_000);
             let taken = (0..).take_while(|_| weight.add([long.as_str(); 10], &"candidate 3 of 7").is_ok()).count();
             let refused = weight.add([], &"candidate 3 of 7").unwrap_err();
+            assert_eq!(escapes("a\u{1}\n\"\\é"), 4);
             assert!(refused.kind == Kind::TooLarge && refused.message == "answer: with candidate 3 of 7 it holds more than 192 MiB");
             taken
         };

@@ -296,11 +296,23 @@ async fn read<M: serde::de::DeserializeOwned + Send + 'static>(
     body: Body,
     changes: bool,
 ) -> Result<(M, Held), ApiError> {
+    read_as(shared, caller, headers, body, changes, |message| message).await
+}
+
+/// The same, and what `make` makes of the message, beside the tasks as well.
+async fn read_as<M: serde::de::DeserializeOwned, T: Send + 'static>(
+    shared: &Shared,
+    caller: Caller,
+    headers: &HeaderMap,
+    body: Body,
+    changes: bool,
+    make: impl FnOnce(M) -> T + Send + 'static,
+) -> Result<(T, Held), ApiError> {
     origin::is_json(headers)?;
     let read = |text: String, mut held: Held| {
         // The weight is known before `message` makes objects of the text (P119).
         held.weigh(load::json(text.as_bytes()))?;
-        Ok((message(&text)?, held))
+        Ok((make(message(&text)?), held))
     };
     whole(shared, caller, body, changes, read).await
 }

@@ -14,7 +14,7 @@ use axum::{
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::Value;
 
-use super::{Answer, Shared, message, read, whole};
+use super::{Answer, Shared, message, read_as, whole};
 use crate::{
     api::ApiError,
     extender::{self, Judged, Metadata, Pod, Question},
@@ -149,18 +149,23 @@ fn name(node: &Value) -> Option<String> {
     Metadata::deserialize(node.get("metadata")?).ok().map(|metadata| metadata.name)
 }
 
-async fn judged(shared: &Shared, who: Option<Who>, args: &Args) -> Judged {
-    let question = Question { who, pod: args.pod.as_ref().unwrap_or(&Pod::NONE), nodes: names(args), placed: Vec::new() };
+fn named(args: Args) -> (Args, Vec<String>) {
+    let nodes = names(&args);
+    (args, nodes)
+}
+
+async fn judged(shared: &Shared, who: Option<Who>, args: &Args, nodes: Vec<String>) -> Judged {
+    let question = Question { who, pod: args.pod.as_ref().unwrap_or(&Pod::NONE), nodes, placed: Vec::new() };
     extender::judge(&shared.api, &shared.api.config().extender, question).await
 }
 
 /// Which nodes pass: all, unless `extender.slower_percent` says otherwise; the best one always does.
 async fn filter(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    let (args, held) = read::<Args>(&shared, caller, &headers, body, false).await?;
+    let ((args, nodes), held) = read_as(&shared, caller, &headers, body, false, named).await?;
     let percent = shared.api.config().extender.slower_percent;
     // Where all pass, nobody waits for an evaluation; `prioritize` asks for one, and says why where there is none.
-    let judged = if percent > 0 { judged(&shared, caller.who, &args).await } else { Judged::default() };
+    let judged = if percent > 0 { judged(&shared, caller.who, &args, nodes).await } else { Judged::default() };
     let bytes = held.bytes();
     // Nodes that came whole go back whole.
     shared.beside(caller, false, bytes, move || answer(&judged, &filtered(args, &judged, percent))).await
@@ -194,8 +199,8 @@ fn points(slower: f64) -> f64 {
 /// Scores of nodes, 0 to 10.
 async fn prioritize(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    let (args, _held) = read::<Args>(&shared, caller, &headers, body, false).await?;
-    let judged = judged(&shared, caller.who, &args).await;
+    let ((args, nodes), _held) = read_as(&shared, caller, &headers, body, false, named).await?;
+    let judged = judged(&shared, caller.who, &args, nodes).await;
     let one = |node: &extender::Node| HostPriority { host: node.name.clone(), score: points(node.slower).round() as i64 };
     let scores: Vec<HostPriority> = judged.nodes.iter().map(one).collect();
     answer(&judged, &scores)
@@ -224,7 +229,14 @@ async fn victims(State(shared): State<Shared>, Extension(caller): Extension<Call
 /// Scores of nodes for Volcano, which calls this batch node order. Its nodes know which tasks of the job they run.
 async fn batch_node_order(State(shared): State<Shared>, Extension(caller): Extension<Caller>, headers: HeaderMap, body: Body) -> Answer {
     admit(&shared, caller)?;
-    let (request, _held) = read::<Prioritize>(&shared, caller, &headers, body, false).await?;
+    let ((pod, nodes, placed), _held) = read_as(&shared, caller, &headers, body, false, tasks).await?;
+    let judged = extender::judge(&shared.api, &shared.api.config().extender, Question { who: caller.who, pod: &pod, nodes, placed }).await;
+    let node_score = judged.nodes.iter().map(|node| (node.name.clone(), points(node.slower) * VOLCANO_PER_POINT)).collect();
+    answer(&judged, &Prioritized { node_score, error_message: "" })
+}
+
+/// The pod, the names of the nodes, each once, and those of them that run tasks of its job.
+fn tasks(request: Prioritize) -> (Pod, Vec<String>, Vec<String>) {
     let nodes = request.nodes.unwrap_or_default();
     let task = request.task.unwrap_or_default();
     let is_ours = |placed: &Placed| !placed.job.is_empty() && placed.job == task.job;
@@ -233,9 +245,5 @@ async fn batch_node_order(State(shared): State<Shared>, Extension(caller): Exten
     let mut names: Vec<String> = nodes.iter().map(|node| node.name.clone()).collect();
     names.sort_unstable();
     names.dedup();
-    let pod = task.pod.unwrap_or_default();
-    let judged =
-        extender::judge(&shared.api, &shared.api.config().extender, Question { who: caller.who, pod: &pod, nodes: names, placed }).await;
-    let node_score = judged.nodes.iter().map(|node| (node.name.clone(), points(node.slower) * VOLCANO_PER_POINT)).collect();
-    answer(&judged, &Prioritized { node_score, error_message: "" })
+    (task.pod.unwrap_or_default(), names, placed)
 }
