@@ -14,7 +14,11 @@ use axum::{
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::Value;
 
-use super::{Answer, Shared, message, read_as, whole};
+use super::{
+    Answer, Shared,
+    bodies::{read_as, whole},
+    message,
+};
 use crate::{
     api::ApiError,
     extender::{self, Judged, Metadata, Pod, Question},
