@@ -4,7 +4,7 @@
 #     scripts/test-gpu.sh [PART...]      # all: streams waits costs calls turns
 #
 #   streams  streams pass the gate, with the driver (the test that runs with a stand-in elsewhere)
-#   waits    what a wait in a stream does to its process and to others: docs/adr/0011
+#   waits    what a wait in a stream does to its process and to others: docs/adr/0012
 #   costs    what a gate costs a job that nobody is in the way of
 #   calls    iterations that the agent finds in the calls of a job, by the plugin and by LD_PRELOAD
 #   turns    the lab's jobs over NCCL: alone, together, by turns (root, and the lab's tools)
@@ -55,8 +55,8 @@ beside_agents() {
 }
 
 train_and_tell() {
-    "$python" tests/gpu/ddp.py
-    "$PROGRAMS/antiphase" turns
+    # Called where errors do not end the script.
+    "$python" tests/gpu/ddp.py && "$PROGRAMS/antiphase" turns
 }
 
 costs() { beside_agents train_and_tell; }

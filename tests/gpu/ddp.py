@@ -127,6 +127,8 @@ def rank_main(rank, store, ways, blocks):
                 answer[name]["host_ahead_ms"] = round(statistics.median(leads[name]), 2)
         print(json.dumps({"ddp": answer, "stream_refusal": gate.stream_refusal}), flush=True)
     dist.destroy_process_group()
+    if rank == 0 and "stream" in ways and gate.stream_refusal:
+        sys.exit("no stream waited: %s" % gate.stream_refusal)
 
 
 def main():

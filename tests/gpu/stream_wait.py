@@ -1,4 +1,4 @@
-"""What a wait in a CUDA stream for a word in the host's memory does: the measurements of docs/adr/0011.
+"""What a wait in a CUDA stream for a word in the host's memory does: the measurements of docs/adr/0012.
 
     python3 tests/gpu/stream_wait.py        # needs PyTorch with CUDA and a GPU
 

@@ -15,26 +15,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "antiphase_gate.h"
-
-#define CHECK(condition)                                                        \
-    do {                                                                        \
-        if (!(condition)) {                                                     \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                            \
-        }                                                                       \
-    } while (0)
+#include "check.h"
 
 typedef void *stream_t;
 static int (*init)(unsigned), (*device_get)(int *, int), (*retain)(void **, int), (*set_current)(void *);
 static int (*create)(stream_t *, unsigned), (*query)(stream_t), (*synchronize)(stream_t);
 static int (*launch)(stream_t, void (*)(void *), void *), (*begin_capture)(stream_t, int), (*end_capture)(stream_t, void **);
-
-static uint64_t clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void find(void *driver, const char *name, void *function) {
     void *found = dlsym(driver, name);
@@ -58,12 +44,6 @@ static stream_t new_stream(void) {
     stream_t stream;
     CHECK(create(&stream, 1) == 0);
     return stream;
-}
-
-static antiphase_gate *open_gate(const char *job, const char *directory) {
-    antiphase_gate *gate = antiphase_gate_open(job, directory);
-    CHECK(gate != NULL);
-    return gate;
 }
 
 /* What a stream computes before it is ready, and when it came to a place. */
