@@ -74,7 +74,7 @@ impl View<'_> {
         let work = if self.effort == Effort::Fast { EXACT_WORK_FAST } else { EXACT_WORK };
         // Each link is summed twice: under the shifts of the answer, and without shifts.
         let each = work / (2 * links.len().max(1)) as u64;
-        Uncut { problem: self.problem, ways: links.into_iter().map(|link| (link, Way::Walk)).collect(), each }
+        Uncut { problem: self.problem, methods: links.into_iter().map(|link| (link, Method::Walk)).collect(), each }
     }
 
     /// Assembles the answer from one shift per job.
@@ -162,13 +162,13 @@ impl View<'_> {
 /// Links whose circle lacks couplings, with all of them.
 struct Uncut<'a> {
     problem: &'a Problem,
-    ways: BTreeMap<usize, Way>,
+    methods: BTreeMap<usize, Method>,
     /// Work on one score of one link.
     each: u64,
 }
 
 /// How a link is summed with all its couplings.
-enum Way {
+enum Method {
     /// Edge by edge.
     Walk,
     /// By sums of what its jobs demand.
@@ -180,22 +180,22 @@ impl Uncut<'_> {
     fn excess(&mut self, link: usize, shifts: &[u64]) -> Option<(f64, f64)> {
         let on = &self.problem.links()[link];
         // The work depends on the jobs and hardly on their shifts, so what failed once is not tried a second time.
-        if let Way::Walk = self.ways.get(&link)? {
+        if let Method::Walk = self.methods.get(&link)? {
             if let Some(excess) = walk::excess(self.problem, on, shifts, walk::EDGES_MAX.min(self.each / walk::WORK_PER_EDGE)) {
                 return Some((excess, 0.0));
             }
             if on.members.len() > UNCUT_JOBS_MAX {
-                self.ways.remove(&link);
+                self.methods.remove(&link);
                 return None;
             }
-            self.ways.insert(link, Way::Sum(Box::new(Circle::uncut(self.problem, on))));
+            self.methods.insert(link, Method::Sum(Box::new(Circle::uncut(self.problem, on))));
         }
-        let Way::Sum(circle) = self.ways.get(&link)? else { return None };
+        let Method::Sum(circle) = self.methods.get(&link)? else { return None };
         let jobs = circle.members.iter().map(|on| DemandDistribution::job(&on.folded, shifts[on.job])).collect();
         let excess = distribution::excess(jobs, circle, &mut Budget::new(self.each, None));
         let blur = circle.blur;
         if excess.is_none() {
-            self.ways.remove(&link);
+            self.methods.remove(&link);
         }
         Some((excess?, blur))
     }

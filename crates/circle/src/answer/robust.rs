@@ -171,7 +171,7 @@ fn lowered(component: &Component, plain: &Stand, others: f64, rules: Rules<'_>) 
             if stand.added() <= others + PROOF_TOLERANCE || workspace.budget.is_spent() {
                 break;
             }
-            seen |= turn(group, job, &mut stand, others, rules, &mut workspace);
+            seen |= moves(group, job, &mut stand, others, rules, &mut workspace);
         }
         if stand.cost + stand.added().max(others) >= before - PROOF_TOLERANCE {
             break;
@@ -185,7 +185,7 @@ fn lowered(component: &Component, plain: &Stand, others: f64, rules: Rules<'_>) 
 }
 
 /// Moves `job` to where its own worst case is lowest, if that lowers the component's. Returns whether all its shifts were compared.
-fn turn(group: &Group, job: usize, stand: &mut Stand, others: f64, rules: Rules<'_>, workspace: &mut Workspace) -> bool {
+fn moves(group: &Group, job: usize, stand: &mut Stand, others: f64, rules: Rules<'_>, workspace: &mut Workspace) -> bool {
     let Some(curve) = Curve::new(group, job, &stand.shifts, rules.effort.work_max() / 2, workspace) else { return false };
     let near = neighbours(group, job);
     let is_near = |j: &usize| near.binary_search(j).is_ok();

@@ -248,7 +248,7 @@ impl Turns {
             self.last_group += 1;
             let id = self.last_group;
             let found = of.jobs.first().and_then(|job| known.get(&job.name)).filter(|found| found.is_of(&of));
-            let mut judge = found.map_or_else(|| Judge::new(of.jobs.len()), |found| Judge::resume(found));
+            let mut judge = found.map_or_else(|| Judge::of(&of.group.members), |found| Judge::resume(found));
             let mut arbiter = Arbiter::new(of.group.clone());
             arbiter.set_open(self.now, !judge.holds());
             for (index, job) in (0..).zip(&of.jobs) {
@@ -425,8 +425,9 @@ impl Turns {
         if !holds {
             entry.measure.restart();
         }
+        let sent = entry.measure.told_sent();
         let is_measured = holds && entry.measure.iteration(took, waited, running.broken);
-        if let Some(verdict) = running.judge.iteration(index, took, waited) {
+        if let Some(verdict) = running.judge.iteration(index, took, waited, sent) {
             running.judged = Some((self.now, verdict));
             self.judged.push_back(Judged { verdict, comparison: running.judge.comparison(&running.of) });
         }
