@@ -28,7 +28,7 @@ struct stream {
     int under_way, capturing;
 };
 
-/* Registered pages; the gate has one for each gate that is open. */
+/* Registered pages: one for each gate that a stream ever used. None is given back. */
 #define PAGES_MAX 64
 static void *pages[PAGES_MAX];
 static int page_count;

@@ -30,7 +30,7 @@ const SLIPPED: i32 = 2;
 /// The start went because the plan could not be trusted or followed.
 const FAIL_OPEN: i32 = 3;
 
-/// In place of a lateness that there is none of.
+/// Stands for a start without a lateness.
 const NO_LATENESS: i64 = i64::MIN;
 
 /// `antiphase_step` of the header.
@@ -114,7 +114,8 @@ unsafe fn open(job: *const c_char, directory: *const c_char) -> Result<StreamGat
 }
 
 /// Opens the gate of `job`, or of `ANTIPHASE_JOB` if null, in `directory`, or `ANTIPHASE_DIR` if null, or the default.
-/// Null for a name that no job can have; [`antiphase_gate_last_error`] says so.
+/// Null for a name that no job can have, for a directory that is no text in UTF-8, or after a defect of the library;
+/// [`antiphase_gate_last_error`] says which.
 ///
 /// # Safety
 /// Each pointer is null or points to a string that ends in a zero byte and does not change during the call.

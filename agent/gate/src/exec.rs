@@ -6,7 +6,7 @@
 //! uses the gate itself finds its job in the environment.
 //!
 //! The command fails open as the gate does: a name that no job can have, and a standard error that takes no more lines, do not
-//! keep CMD from running. Only arguments that do not say what to run keep CMD from running.
+//! keep CMD from running. Only arguments that make no sense ([`ExecError`]) keep CMD from running.
 
 use std::{
     env,

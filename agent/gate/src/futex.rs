@@ -1,7 +1,8 @@
 //! Sleeping until a word of a page changes, and waking those who sleep (futex(2)).
 //!
-//! The page is a file that two processes map, one of them read-only. The kernel finds the sleepers by file and place and not by
-//! address, and does not write the word, so a read-only mapping is enough for a sleeper.
+//! The word is on a page that is a file, which two processes map, one of them read-only; or it is of this process alone
+//! (`stream/tickets.rs`). The kernel finds those who sleep at a file by file and place and not by address, and does not write the word,
+//! so a read-only mapping is enough for a sleeper.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -31,7 +32,7 @@ fn low_half(word: &AtomicU64) -> &AtomicU32 {
 /// Where the kernel cannot wait for this word, sleeps for [`NAP`] at most. An error is one of that sleep.
 pub(crate) fn wait(word: &AtomicU64, seen: u32, at_most: Nanos) -> Result<(), Errno> {
     let timeout = Timespec { tv_sec: (at_most.0 / SECOND).cast_signed(), tv_nsec: (at_most.0 % SECOND) as _ };
-    // Not FUTEX_PRIVATE: the one who wakes is another process. The timeout is measured by CLOCK_MONOTONIC.
+    // Not FUTEX_PRIVATE: the one who wakes may be another process. The timeout is measured by CLOCK_MONOTONIC.
     match futex::wait(low_half(word), futex::Flags::empty(), seen, Some(&timeout)) {
         // AGAIN: the word has changed since. The caller looks at page and clock anyway, so each of these costs one more turn.
         Ok(()) | Err(Errno::TIMEDOUT | Errno::AGAIN | Errno::INTR) => Ok(()),

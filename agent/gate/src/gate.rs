@@ -275,6 +275,8 @@ impl Inner {
             (Decision::Go { because: Reason::NotHeld, .. }, Ok(schedule)) if schedule.mode == Mode::Turn => {
                 self.turn(came, &schedule, phase)
             }
+            // A plan that cannot be trusted is said at every phase.
+            (Decision::Go { because, .. }, _) if phase > 1 && because.is_fail_open() => return passed(because),
             // Slots and reports are of iterations, which began with their first phase.
             _ if phase > 1 => return passed(Reason::NotHeld),
             (Decision::Wait { until, slip }, Ok(schedule)) => self.hold(came, until, slip, &schedule),
@@ -467,6 +469,8 @@ mod tests {
         assert_eq!(gate.step_phase(2).held, Nanos(0));
         let counted = gate.inner.as_ref().and_then(Turns::take).map(|inner| inner.tracker.counters().iterations);
         assert_eq!(counted, Some(1));
+        page.write(&Schedule { expires: NodeTime(1), ..schedule });
+        assert_eq!([1, 2].map(|phase| gate.step_phase(phase).because), [Reason::Expired; 2]);
     }
 
     #[test]

@@ -38,7 +38,7 @@ const RING_AT: usize = 32;
 const SAMPLE_WORDS: usize = 4;
 const REPORT_WORDS: usize = RING_AT + RING * SAMPLE_WORDS;
 const REPORT_BYTES: usize = REPORT_WORDS * 8;
-/// In place of a lateness that there is none of.
+/// Stands for a start without a lateness.
 const NO_LATENESS: i64 = i64::MIN;
 
 const _: () = assert!(REASONS_AT + Reason::COUNT <= RING_AT && REPORT_BYTES <= FILE_BYTES);

@@ -11,7 +11,7 @@ use crate::{
     notes::Greeting,
 };
 
-/// How often the ring is passed to the agent, when the job calls a collective: one that began anew has it after that. Passing costs some
+/// How often the ring is passed to the agent, when the job calls a collective: an agent that was started again has the ring within this time. Passing costs some
 /// ten microseconds of the thread that calls.
 const GREET_EVERY: Nanos = Nanos::from_millis(1_000);
 
@@ -67,8 +67,8 @@ impl Teller {
     }
 }
 
-/// Takes one more word into a hash of a call. FNV's step for words, with a rotation so that low bits of one word meet high bits of the
-/// next; the upper bits are the better ones.
+/// Takes one more word into a hash of a call: multiply, rotate so that low bits of one word meet high bits of the next, multiply. It is of no
+/// standard; the first factor is 2^64 over the golden ratio, the second one FNV's prime. The upper bits are the better ones.
 #[inline]
 #[must_use]
 pub const fn mix(hash: u64, word: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! Waiting for a slot: sleep until shortly before it, then spin.
 //!
 //! How shortly is learned: a sleep ends late by what the timer, the processor's way out of its idle state and the scheduler
-//! take, and the spin covers what sleeps of this gate took of late.
+//! take, and the spin covers the lateness of this gate's recent sleeps.
 //!
 //! A wait for a turn ([`wait_for_turn`]) is for the agent's word and for no moment, so it sleeps until the agent wakes it, and does
 //! not spin.
@@ -28,8 +28,8 @@ pub const SPIN_FIRST: Nanos = Nanos::from_micros(200);
 /// learned from them.
 pub const SPIN_MAX: Nanos = Nanos::from_micros(500);
 
-/// By what part of itself the learned spin falls at a sleep that it would have covered. A lateness that comes once in so many
-/// sleeps is still covered for two thirds when it comes again.
+/// By what part of itself the learned spin falls at a sleep that it would have covered. A lateness that comes back after so many
+/// sleeps is still covered to nearly a half: 5/4 of it, over e.
 const FORGET: u64 = 256;
 
 /// How long a wait sleeps before it looks at the page again. A tenth of the agent's heartbeat, so that a plan that went
@@ -64,7 +64,7 @@ impl Drop for TightTimer {
 /// How long before a slot a gate stops sleeping, and how its last wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wake {
-    /// The spin that covers what sleeps were late of late.
+    /// The spin that covers the lateness of recent sleeps.
     pub spin: Nanos,
     /// How late the last sleep of the last wait ended; `None` if that wait did not sleep.
     pub overslept: Option<Nanos>,

@@ -5,7 +5,7 @@
 use std::{println, vec::Vec};
 
 use circle::Phase;
-use units::{Nanos, Rate, Ticks};
+use units::{Nanos, Rate, Ticks, splitmix64};
 
 use crate::{
     FluidJob, FluidLink, TOLERANCE_PERMILLE,
@@ -14,7 +14,7 @@ use crate::{
     layout::Layout,
     predict_held,
     run::{Rules, run},
-    varied::{Jitter, splitmix},
+    varied::Jitter,
 };
 
 const MS: u64 = 1_000_000;
@@ -89,7 +89,7 @@ impl Mixture {
 #[test]
 fn mixtures_of_held_and_free_jobs_are_predicted_as_they_run_under_jitter() {
     let mut seed = 7;
-    let mut below = |n: u64| splitmix(&mut seed) % n;
+    let mut below = |n: u64| splitmix64(&mut seed) % n;
     let (mut all, mut exact_wrong, mut wrong) = (0, 0, 0);
     let (mut exact_worst, mut worst) = (0.0_f64, 0.0_f64);
     for case in 0..CASES {

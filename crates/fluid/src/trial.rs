@@ -4,13 +4,13 @@
 
 use alloc::{vec, vec::Vec};
 
-use units::Nanos;
+use units::{Nanos, splitmix64};
 
 use crate::{
     FluidJob,
     layout::Layout,
     run::{Rules, Seen, run},
-    varied::{Jitter, splitmix},
+    varied::Jitter,
 };
 
 /// When the jobs of a run start for the first time.
@@ -76,10 +76,10 @@ impl Trial {
         let Begin::Anywhere = self.begin else { return Vec::new() };
         // The states of a run's jitter are small numbers, and these are far from them.
         let mut state = !(u64::from(self.seed) + u64::from(run_of));
-        let first = splitmix(&mut state);
+        let first = splitmix64(&mut state);
         let start = |(at, job): (usize, &FluidJob)| {
             let iteration = job.iteration.0.max(1);
-            let drawn = splitmix(&mut state);
+            let drawn = splitmix64(&mut state);
             if at == 0 {
                 return first % iteration;
             }
@@ -101,7 +101,7 @@ fn part_of(seed: u32, job: usize, run_of: u32, runs: u32) -> u32 {
     let mut parts: Vec<u32> = (0..runs).collect();
     // Fisher and Yates, from the end: what is behind `last` stands fast.
     for last in (1..runs as usize).rev() {
-        parts.swap(last, (splitmix(&mut state) % (last as u64 + 1)) as usize);
+        parts.swap(last, (splitmix64(&mut state) % (last as u64 + 1)) as usize);
     }
     parts[run_of as usize]
 }

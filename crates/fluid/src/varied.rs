@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use units::splitmix64;
+
 use crate::{ITERATIONS_MAX, WARM_UP_ITERATIONS};
 
 /// Most jitter: beyond it a job is not periodic. The simulator's limit too.
@@ -79,18 +81,8 @@ impl Jitter {
             None => u128::from(length) * u128::from(self.width) / 1_000_000,
         };
         // 32 random bits are finer than any clock, and leave room for the product.
-        let drawn = ((2 * half + 1) * u128::from(splitmix(&mut self.seeds[j]) >> 32)) >> 32;
+        let drawn = ((2 * half + 1) * u128::from(splitmix64(&mut self.seeds[j]) >> 32)) >> 32;
         // At the largest jitter `half` is 0.866 of the length, so the difference stays above zero.
         u64::try_from((u128::from(length) + drawn).saturating_sub(half)).unwrap_or(u64::MAX)
     }
-}
-
-/// Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
-pub(crate) fn splitmix(state: &mut u64) -> u64 {
-    // The generator is defined modulo 2^64, so wrapping is the arithmetic that the paper means.
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -24,7 +24,7 @@ use anyhow::{Context, Result, bail};
 use gate::Gate;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use units::Nanos;
+use units::{Nanos, splitmix64};
 
 use crate::{network::CONGESTION_CONTROL, tool};
 
@@ -298,12 +298,8 @@ struct Down {
 
 impl Down {
     fn sleep(&mut self, from: u64, compute: u64) {
-        // splitmix64: the numbers need to differ, no more.
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let jitter = if self.jitter == 0 { 0 } else { (z ^ (z >> 31)) % (self.jitter + 1) };
+        let drawn = splitmix64(&mut self.seed);
+        let jitter = if self.jitter == 0 { 0 } else { drawn % (self.jitter + 1) };
         sleep_until(from + compute + jitter);
     }
 }

@@ -127,7 +127,7 @@ fn hash(members: &[Member], capacity: u64) -> u64 {
     h.finish()
 }
 
-/// FNV-1a over whole words. It only orders work; equality is always decided by content.
+/// FNV's step over words, with a rotation. It only orders work; equality is always decided by content.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

@@ -55,8 +55,11 @@ pub enum PlanError {
         /// Ranks of the placement.
         ranks: usize,
     },
-    /// The demand of one job on one link overflows.
-    #[error("job {job:?}: its demand on link {link} overflows")]
+    /// The demand of one job on one link overflows, or has more than [`PHASES_PER_DEMAND_MAX`](circle::PHASES_PER_DEMAND_MAX) phases.
+    #[error(
+        "job {job:?}: its demand on link {link} overflows, or changes more than {} times in an iteration",
+        circle::PHASES_PER_DEMAND_MAX
+    )]
     DemandOverflow {
         /// The job's name.
         job: String,

@@ -558,7 +558,7 @@ impl Arbiter {
     }
 
     fn tick(&mut self) {
-        // Each turn takes an entry that is due off the timers, and what it sets anew is later than now.
+        // Ends: a timer is set for now only for a job in a list `overtaken_by`, and each list is emptied once. All others are set for later.
         while let Some(&(at, job)) = self.timers.first()
             && at <= self.now
         {

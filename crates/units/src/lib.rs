@@ -5,7 +5,8 @@
 //! it is a [`Ticks`], [`Nanos`], [`Bytes`], [`Rate`] or [`Share`], or one of the arena ids
 //! [`NodeId`], [`LinkId`] and [`JobId`].
 //! [`OneLine`] and [`Lines`] stand here as well because every crate that reads documents writes messages about them, and
-//! [`names_this_machine`] because service and agent answer to the same names, [`Score`] because all show scores alike.
+//! [`names_this_machine`] because service and agent answer to the same names, [`Score`] because all show scores alike, [`splitmix64`]
+//! because solver, planner, policies, simulator and lab all draw by it.
 //!
 //! Arithmetic is by name (`checked_*`, `saturating_*`), never by operator, because each site
 //! has to decide what an overflow means.
@@ -27,6 +28,7 @@ mod line;
 mod name;
 mod place;
 mod quantity;
+mod random;
 mod score;
 
 pub use authority::names_this_machine;
@@ -36,4 +38,5 @@ pub use line::OneLine;
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use place::Lines;
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};
+pub use random::{GOLDEN, mix64, splitmix64};
 pub use score::Score;

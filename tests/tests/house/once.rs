@@ -29,6 +29,13 @@ const HOME: &str = "the home";
 
 const RULES: &[Rule] = &[
     Rule {
+        what: "the mixer of SplitMix64",
+        homes: &[("crates/units/src/random.rs", HOME)],
+        marks: &[&["0xbf58476d1ce4e5b9"], &["0x94d049bb133111eb"]],
+        instead: "call units::splitmix64, or units::mix64 for one number",
+        twin: "fn mix(x: u64) -> u64 { (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) }",
+    },
+    Rule {
         what: "headroom and the smallest slack",
         homes: &[("crates/plan/src/slot.rs", HOME)],
         marks: &[&["const HEADROOM_PERMILLE"], &["const SLACK_FLOOR_PERMILLE"], &["headroom_permille : 50"]],

@@ -11,7 +11,7 @@ use std::{
 use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
 
-use crate::{quic, tally::Tally};
+use crate::tally::Tally;
 
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;
@@ -20,7 +20,7 @@ pub const STEPS_MAX: usize = 600;
 /// Ports held; with the limits below at most 250 MiB, and 150 for jobs. Ports that come later are dropped and counted.
 pub const PORTS_MAX: usize = 2_048;
 /// Ports held of one host, as many as its agent may name: one that makes names up takes an eighth of the places, and not those of others.
-pub const PORTS_OF_HOST_MAX: usize = quic::PORTS_MAX;
+pub const PORTS_OF_HOST_MAX: usize = state::config::PORTS_MAX;
 /// Counters of one port: bytes and packets both ways, marks, CNPs, pauses, losses.
 pub const COUNTERS_MAX: usize = 24;
 /// Jobs held: as many as a plan has at most.

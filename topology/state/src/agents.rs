@@ -98,9 +98,10 @@ impl Agent {
         self.twin.as_ref().filter(|(_, seen)| now.since(*seen) <= TWINS_APART).map(|(from, _)| from.as_str())
     }
 
-    /// Whether this program comes for the second time, after another one had ended its session and now loses its own: the two do not know
-    /// of each other. One that restarts comes as another program, and the one before never comes again.
-    fn returns_after(&mut self, old: &Self, now: FabricTime) {
+    /// Takes over what the session before knew of a twin. Notes a twin where this program comes for the second time, after another one had ended
+    /// its session and now loses its own: the two do not know of each other. One that restarts comes as another program, and the one before
+    /// never comes again.
+    fn remember_twin(&mut self, old: &Self, now: FabricTime) {
         self.twin.clone_from(&old.twin);
         if old.session.is_none() || old.origin.instance == self.origin.instance {
             self.ended.clone_from(&old.ended);
@@ -177,7 +178,7 @@ impl Agents {
         // The old timer is found by what the old agent says, so the old agent leaves before the new one is in.
         let old = self.forget(&host, idle);
         if let Some(old) = &old {
-            fresh.returns_after(old, now);
+            fresh.remember_twin(old, now);
         }
         self.sessions.insert(session, host.clone());
         self.timers.extend(fresh.due(idle).map(|at| (at, host.clone())));
@@ -241,9 +242,8 @@ impl Agents {
     /// Notes that a plan was sent which holds until `expires`.
     pub(crate) fn sent(&mut self, host: &str, now: FabricTime, ttl: Nanos, idle: Nanos) {
         self.update(host, idle, |a| {
-            // A third of the lifetime leaves time for another renewal if the first one is lost.
             a.expires = now.saturating_add(ttl);
-            // At least 1 ns, so that time moves on.
+            // A third of the lifetime leaves time for another renewal if the first one is lost. At least 1 ns, so that time moves on.
             a.renew = now.saturating_add(Nanos((ttl.0 / 3).max(1)));
         });
     }

@@ -35,6 +35,8 @@ pub const KEY_AGE_MAX: Nanos = Nanos(86_400_000_000_000);
 pub(crate) const KEYS_FORGOTTEN_PER_BATCH: usize = 2 * BATCH_MAX;
 /// Most gates read from one report: a host leads no more jobs than it has GPUs, and some hosts have virtual ones.
 pub const GATES_PER_REPORT_MAX: usize = 256;
+/// Longest version of an agent's program, in bytes.
+pub const VERSION_BYTES_MAX: usize = 64;
 /// Most ports kept of an agent.
 pub const PORTS_MAX: usize = 256;
 /// How much worse than the best joint solution the mean score of a component may stay so that running jobs keep their slots:

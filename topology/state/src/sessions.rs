@@ -13,7 +13,7 @@ use crate::{
     Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
     agents::{Due, Greeting, Welcome},
     change::Queued,
-    config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX},
+    config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX, VERSION_BYTES_MAX},
     learned::{Expected, Learned},
     plan::{Job, Name},
     watch::{Heard, Wanted},
@@ -23,8 +23,8 @@ impl Service {
     pub(crate) fn hello(&mut self, now: FabricTime, session: SessionId, host: &str, greeting: Greeting) {
         let Greeting { version, ports, plan_version, origin } = greeting;
         // The service keeps both texts for each of `AGENTS_MAX` agents, so their lengths are bounded here, whoever calls.
-        if host.is_empty() || host.len() > units::NAME_BYTES_MAX || version.len() > units::NAME_BYTES_MAX {
-            return self.disconnect(session, "a host's name has 1 to 253 bytes, and a version no more".into());
+        if host.is_empty() || host.len() > units::NAME_BYTES_MAX || version.len() > VERSION_BYTES_MAX {
+            return self.disconnect(session, format!("a host's name has 1 to 253 bytes, a version at most {VERSION_BYTES_MAX}"));
         }
         let idle = self.idle();
         let known_as_twin = self.view.agents.at(host).is_some_and(|a| a.twin(now).is_some());

@@ -141,19 +141,20 @@ impl<'a, B: Bytes + ?Sized> Database<'a, B> {
     /// Gives each row with its number to `take`, until that says `false`. Rows that are too long are left out.
     pub(super) fn rows(&self, table: &Table, mut take: impl FnMut(i64, &[Value]) -> bool) -> Result<(), Damage> {
         // Pages that are still to be read, with their level. No page leads to itself within the levels, and no walk is longer than the file.
-        let (mut open, mut read) = (vec![(table.root, 0)], 0_u64);
+        let mut open = vec![(table.root, 0)];
+        let mut left = Left { pages: self.pages, cells: 0 };
         while let Some((number, level)) = open.pop() {
             let damage = |problem: &str| Damage { page: number, problem: problem.to_owned() };
-            read += 1;
-            if read > self.pages || level >= LEVELS_MAX {
+            if level >= LEVELS_MAX {
                 return Err(damage("pages lead in a circle"));
             }
-            let page = self.page(number)?;
+            let page = self.page(number, &mut left)?;
+            left.cells = page.len();
             let node = Node::of(&page, number).ok_or_else(|| damage("no page of a table"))?;
             let Some(right) = node.right else {
                 for at in node.cells() {
                     let cut = || damage("a row that is cut");
-                    let Some((row_number, payload)) = self.payload(&page, at.ok_or_else(cut)?, number)? else { continue };
+                    let Some((row_number, payload)) = self.payload(&page, at.ok_or_else(cut)?, number, &mut left)? else { continue };
                     let row = record(&payload).ok_or_else(cut)?;
                     if !take(row_number, &row) {
                         return Ok(());
@@ -173,7 +174,9 @@ impl<'a, B: Bytes + ?Sized> Database<'a, B> {
         Ok(())
     }
 
-    fn page(&self, number: u32) -> Result<Vec<u8>, Damage> {
+    fn page(&self, number: u32, left: &mut Left) -> Result<Vec<u8>, Damage> {
+        let circle = || Damage { page: number, problem: "pages lead in a circle".to_owned() };
+        left.pages = left.pages.checked_sub(1).ok_or_else(circle)?;
         let mut page = vec![0; self.page_bytes];
         let at = u64::from(number).checked_sub(1).map(|before| before * self.page_bytes as u64);
         let read = at.map(|at| self.bytes.read_at(at, &mut page));
@@ -188,7 +191,7 @@ impl<'a, B: Bytes + ?Sized> Database<'a, B> {
     }
 
     /// Number and bytes of the row in a cell; `None` for one that is too long.
-    fn payload(&self, page: &[u8], at: usize, number: u32) -> Result<Option<(i64, Vec<u8>)>, Damage> {
+    fn payload(&self, page: &[u8], at: usize, number: u32, left: &mut Left) -> Result<Option<(i64, Vec<u8>)>, Damage> {
         let cut = || Damage { page: number, problem: "a row that is cut".to_owned() };
         let cell = page.get(at..).ok_or_else(cut)?;
         let (length, cell) = varint(cell).ok_or_else(cut)?;
@@ -198,11 +201,13 @@ impl<'a, B: Bytes + ?Sized> Database<'a, B> {
             return Ok(None);
         }
         let here = self.here(length);
+        let over = || Damage { page: number, problem: "rows that lie over each other".to_owned() };
+        left.cells = left.cells.checked_sub(here).ok_or_else(over)?;
         let mut payload = cell.get(..here).ok_or_else(cut)?.to_vec();
         let mut next = cell.get(here..).and_then(|rest| rest.first_chunk()).map(|bytes| u32::from_be_bytes(*bytes));
-        // Each page brings some bytes, so this ends.
+        // Ends: each page brings some bytes.
         while payload.len() < length {
-            let more = self.page(next.ok_or_else(cut)?)?;
+            let more = self.page(next.ok_or_else(cut)?, left)?;
             let (head, bytes) = more.split_at(4);
             payload.extend(&bytes[..bytes.len().min(length - payload.len())]);
             next = head.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
@@ -219,6 +224,14 @@ impl<'a, B: Bytes + ?Sized> Database<'a, B> {
         let wanted = least + (length - least) % (self.usable - 4);
         if wanted <= most { wanted } else { least }
     }
+}
+
+/// What a walk may still read. In a file that SQLite wrote, a walk comes to each page once, and the rows on a page lie beside each other.
+struct Left {
+    /// Pages of the file.
+    pages: u64,
+    /// Bytes of the rows on the page under way.
+    cells: usize,
 }
 
 /// A page of a table's tree.
@@ -374,6 +387,48 @@ mod tests {
         assert_eq!(varint(&[0xff; 9]), Some((-1, &[][..])));
         assert_eq!((varint(&[]), varint(&[0x80]), varint(&[0xff; 8])), (None, None, None));
         assert_eq!((integer(&[0xff]), integer(&[0x80, 0]), integer(&[0x7f, 0xff, 0xff]), integer(&[])), (-1, -32_768, 8_388_607, 0));
+    }
+
+    /// A table of one page whose cells are all the same one: what is read would be many times the file.
+    #[test]
+    fn rows_that_lie_over_each_other_are_refused() {
+        const PAGE: usize = 4_096;
+        // A leaf of so many cells, all of them at 64: the length of the row, its number, and what it holds.
+        let file = |cells: u16, length: [u8; 2], overflow: u32| {
+            let mut file = MAGIC.to_vec();
+            file.extend([(PAGE >> 8) as u8, 0, 1, 1, 0]);
+            file.resize(3 * PAGE, 0);
+            file[PAGE] = 13;
+            file[PAGE + 3..PAGE + 5].copy_from_slice(&cells.to_be_bytes());
+            for cell in 0..usize::from(cells) {
+                file[PAGE + 8 + 2 * cell..][..2].copy_from_slice(&64_u16.to_be_bytes());
+            }
+            file[PAGE + 64..][..2].copy_from_slice(&length);
+            file[PAGE + 66] = 1;
+            // A record of no columns; where the row is longer than a page, the page of the rest stands behind what is here.
+            file[PAGE + 67] = 1;
+            let here = Database::open(&file[..]).unwrap().here(varint(&length).unwrap().0 as usize);
+            file[PAGE + 67 + here..][..4].copy_from_slice(&overflow.to_be_bytes());
+            // The page of the rest leads to itself.
+            file[2 * PAGE..][..4].copy_from_slice(&3_u32.to_be_bytes());
+            file
+        };
+        let read = |file: &[u8]| {
+            let mut rows = 0_u32;
+            let all = Database::open(file).unwrap().rows(&Table { root: 2, columns: Vec::new() }, |_, _| {
+                rows += 1;
+                true
+            });
+            (rows, all.err().map(|damage| damage.problem))
+        };
+        // 1,000 bytes: four of them fit on a page, and a fifth would lie over them.
+        assert_eq!(read(&file(4, [0x87, 0x68], 0)), (4, None));
+        assert_eq!(read(&file(5, [0x87, 0x68], 0)), (4, Some("rows that lie over each other".to_owned())));
+        // 4,089 bytes, of which 489 are here and the rest is on one page: a third row on that page is one page more than the file has.
+        assert_eq!(read(&file(1, [0x9f, 0x79], 3)), (1, None));
+        assert_eq!(read(&file(3, [0x9f, 0x79], 3)), (2, Some("pages lead in a circle".to_owned())));
+        // 16,000 bytes on a page that leads to itself.
+        assert_eq!(read(&file(1, [0xfd, 0x00], 3)), (0, Some("pages lead in a circle".to_owned())));
     }
 
     proptest! {

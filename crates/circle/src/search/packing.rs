@@ -221,10 +221,8 @@ impl Packing {
 
     /// Where a dead end is remembered, and as what. Two rooms that look the same hide a packing at worst: nothing is proven by it.
     fn remembered(&self, room: &Room, loss: u128) -> (usize, u64) {
-        // The golden ratio as a fraction of 2^64, which is odd: multiplying by it loses nothing.
-        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         let placed = (0..self.shifts.len()).filter(|&i| self.shifts[i].is_some()).map(|i| i as u64);
-        let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(GOLDEN);
+        let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(units::GOLDEN);
         let hash = room.words().chain(placed).fold(loss as u64, mix);
         let hash = hash ^ hash >> 32;
         // Zero stands for nothing.

@@ -1,6 +1,6 @@
 //! Random numbers of a search: from a fixed seed, so that equal inputs get equal answers.
 
-/// `SplitMix64` (Steele, Lea, Flood 2014): a search needs variety, not quality.
+/// SplitMix64: a search needs variety, not quality.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -10,14 +10,7 @@ impl Random {
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        // An odd increment (2^64 over the golden ratio) leads through all 2^64 states. SplitMix64 is defined modulo 2^64, hence
-        // wrapping.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        // The mixer is variant 13 of Stafford, with the constants of the published code.
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        units::splitmix64(&mut self.0)
     }
 
     /// Below `end`, which is not 0.

@@ -46,11 +46,7 @@ fn fnv1a(hash: u64, text: &str) -> u64 {
     text.bytes().chain([0xff]).fold(hash, |h, b| (h ^ u64::from(b)).wrapping_mul(FNV_PRIME))
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
-fn mix(x: u64) -> u64 {
-    // SplitMix64 is defined modulo 2^64, hence the wrapping operations.
-    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+/// SplitMix64 of one number.
+fn mix(mut number: u64) -> u64 {
+    units::splitmix64(&mut number)
 }

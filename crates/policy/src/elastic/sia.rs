@@ -23,8 +23,6 @@ const SUMS_MAX: u64 = 2_000_000;
 const COST_MAX: f64 = 3_000.0;
 /// How far draws move a cost: those of a hundred jobs together are less than a cent.
 const TIE: f64 = 1e-4;
-/// 2^64 over the golden ratio: multiples of it are spread evenly.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The knobs, under their published names.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,8 +137,8 @@ impl Sia {
             return 0.0;
         }
         let of = [u64::from(job.id), job.age_s.to_bits(), u64::from(shape.pool), u64::from(shape.gpus)];
-        let mix = |hash: u64, of: u64| (hash ^ of).wrapping_mul(GOLDEN).rotate_left(31);
-        let drawn = of.into_iter().fold(self.options.ties, mix).wrapping_mul(GOLDEN);
+        let mix = |hash: u64, of: u64| (hash ^ of).wrapping_mul(units::GOLDEN).rotate_left(31);
+        let drawn = of.into_iter().fold(self.options.ties, mix).wrapping_mul(units::GOLDEN);
         // 53 bits are what a float holds.
         (drawn >> 11) as f64 / (1_u64 << 53) as f64 * TIE
     }

@@ -105,11 +105,7 @@ impl Ways {
     }
 }
 
-/// A number from 0 to 1 that looks random: the finaliser of SplitMix64.
+/// A number from 0 to 1 that looks random.
 fn share(of: u64) -> f64 {
-    let mut mixed = of.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^= mixed >> 31;
-    (mixed >> 32) as f64 / f64::from(u32::MAX)
+    (units::mix64(of.wrapping_mul(units::GOLDEN)) >> 32) as f64 / f64::from(u32::MAX)
 }

@@ -100,7 +100,7 @@ impl Placer {
             if found.len() >= n {
                 break;
             }
-            let mut draw = (turn > 0).then(|| Draw(seed ^ turn.wrapping_mul(GOLDEN)));
+            let mut draw = (turn > 0).then(|| Draw(seed ^ turn.wrapping_mul(units::GOLDEN)));
             let Some(places) = self.place(unplaced, &mut draw) else { break };
             if !found.contains(&places) {
                 found.push(places);
@@ -222,22 +222,14 @@ fn pick(of: &[u32], draw: &mut Option<Draw>) -> Option<u32> {
     }
 }
 
-/// 2^64 over the golden ratio, the increment of SplitMix64 (Steele and others, OOPSLA 2014).
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// Numbers that look random, of a seed: SplitMix64. Which of equal places is taken needs no better ones.
 #[derive(Debug)]
 struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
         // The upper half of the product is below the bound (Lemire, 2019).
-        ((u128::from(mixed) * bound as u128) >> 64) as usize
+        ((u128::from(units::splitmix64(&mut self.0)) * bound as u128) >> 64) as usize
     }
 
     fn shuffle(&mut self, list: &mut [u32]) {

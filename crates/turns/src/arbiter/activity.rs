@@ -52,8 +52,7 @@ impl Arbiter {
     pub fn waits_for(&self, job: u32) -> Vec<u32> {
         let Some(state) = self.jobs.get(job as usize) else { return Vec::new() };
         let Doing::Waiting { since, .. } = state.doing else { return Vec::new() };
-        let here = state.profile.peaks().flat_map(|(link, _)| self.present[link as usize].iter().copied());
-        let mut found: Vec<u32> = here.filter(|o| state.opponents.binary_search(o).is_ok()).collect();
+        let mut found = self.opponents_present(state);
         if found.is_empty() {
             found = self.earlier_opponents(job, since).collect();
         }

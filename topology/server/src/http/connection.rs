@@ -94,7 +94,7 @@ pub struct Accepted {
     pub caller: Caller,
     /// As events name it.
     pub subject: Subject,
-    /// Ends when that can no longer be said, such as when the certificate expires; then the connection is cut.
+    /// Ends, with the reason, when `caller` is no longer valid, for example when the certificate expires. The connection is then cut.
     pub until: BoxFuture<'static, &'static str>,
 }
 

@@ -79,7 +79,7 @@ impl Held {
         if !shares.fits(self.who, bytes, self.max, self.max / CALLER_PART) {
             let all_fit = shares.fits(None, bytes, self.max, self.max);
             let (whose, max) = if all_fit { ("requests of this certificate", self.max / CALLER_PART) } else { ("requests", self.max) };
-            let problem = format!("{whose} under way hold {} MiB; no more is taken", max >> 20);
+            let problem = format!("{whose} under way may hold {} MiB together, and this one does not fit", max >> 20);
             return Err(ApiError::new(Kind::Exhausted, &problem).hint("try again"));
         }
         shares.add(self.who, bytes);

@@ -39,11 +39,12 @@ const CALLER_PART: usize = 2;
 
 /// Most requests under way.
 const REQUESTS_MAX: usize = 4_096;
-/// What their heads may hold together: 8 KiB each, of which one of a client that means well takes one or two.
+/// What their heads may hold together: 8 KiB for each. A head of an ordinary client has one or two.
 const HEADS_MAX: usize = 32 << 20;
 /// The part of both, one in so many, that only requests have which change something.
 const CHANGES_PART: usize = 4;
-/// Largest head of a request for health, which needs no place. Those of all connections hold 48 MiB at most.
+/// Largest head of a request for health, which needs no place. Of each connection 16 KiB: 48 MiB at the default of `limits.connections`, 1.6 GiB at
+/// its highest.
 const HEALTH_HEAD_MAX: usize = 4 << 10;
 /// Most requests for health that a connection has under way: who asks for it waits for the answer.
 const HEALTH_MAX: u32 = 4;

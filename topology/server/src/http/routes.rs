@@ -98,7 +98,8 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .merge(page::routes())
         .method_not_allowed_fallback(async || ApiError::new(Kind::Method, &"this path has no such method"))
         .fallback(async |request: Request| ApiError::new(Kind::NotFound, &format!("no path {:?}", request.uri().path())))
-        // A layer that is added later runs earlier: time, then the count, then the origin, then the place of a reader, then the handler.
+        // A layer that is added later runs earlier: time, then the user's name, then the count, then the origin, then the place of a
+        // reader, then the handler.
         .layer(middleware::from_fn_with_state(shared.clone(), read_beside))
         .layer(middleware::from_fn_with_state(shared.clone(), own_pages))
         .layer(middleware::from_fn_with_state(shared.clone(), count))

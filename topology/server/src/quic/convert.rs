@@ -72,6 +72,6 @@ mod tests {
         let of = |gates| report(wire::Report { gates, ..wire::Report::default() }).unwrap_err();
         assert!(of(vec![named("ok"), named("../etc")]).reason.contains("../etc"));
         assert!(of(vec![named(&"x".repeat(100_000))]).reason.len() < 200);
-        assert!(of(vec![named("x"); GATES_MAX + 1]).reason.contains("1025"));
+        assert!(of(vec![named("x"); GATES_MAX + 1]).reason.contains(&format!("{}", GATES_MAX + 1)));
     }
 }

@@ -9,11 +9,9 @@ use proto::{
 };
 use quinn::{Connection, RecvStream, SendStream};
 use rustls_pki_types::CertificateDer;
-use units::Nanos;
+use state::config::{PORTS_MAX, VERSION_BYTES_MAX};
 
-use super::{
-    CONTROL_FRAME_BYTES_MAX, CloseCode, End, PORTS_MAX, PROTOCOL_MIN, READ_BYTES, Settings, VERSION_BYTES_MAX, convert::shortened, is_port,
-};
+use super::{CONTROL_FRAME_BYTES_MAX, CloseCode, End, PROTOCOL_MIN, READ_BYTES, Settings, convert::shortened, is_port};
 use crate::tls::{self, Admission, Identity, Role};
 
 /// The control stream as it stands after the first frame.
@@ -117,7 +115,7 @@ pub(super) fn admit(hello: &Hello, identity: Option<&Identity>, settings: &Setti
     if let Some(port) = hello.ports.iter().find(|port| !is_port(port)) {
         return refuse(format!("{:?} is no name of a port", shortened(port)));
     }
-    let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).map_or(u64::MAX, |nanos| Nanos(nanos).0);
+    let nanos = |duration: std::time::Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let welcome = Welcome {
         // A newer agent is answered with the newest protocol that both sides know.
         protocol: hello.protocol.min(PROTOCOL),

@@ -156,8 +156,9 @@ impl<'a> Live<'a> {
         self.send
     }
 
-    /// Writes a frame behind what is being written; only when nothing is, or for the first frames.
+    /// Queues a frame. Nothing may be waiting to be written: this frame would replace it.
     pub(super) fn send(&mut self, frame: ServiceFrame) {
+        debug_assert!(self.pending.is_empty(), "a frame that waits would be lost");
         match frame::encode(&frame) {
             Ok(bytes) => {
                 self.pending = bytes.into();

@@ -39,7 +39,7 @@ pub const PROBE_INTERVAL: Duration = Duration::from_secs(2);
 /// Silence after which a session is given up: five reports in a row lost.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Most open connections: the promise is 10,000 agents, and a restart may hold some of them twice for [`SILENCE_MAX`].
-pub const SESSIONS_MAX: usize = 16_384;
+pub const SESSIONS_MAX: usize = state::config::AGENTS_MAX;
 
 /// Lowest version of the protocol that is still spoken.
 pub const PROTOCOL_MIN: u32 = 1;
@@ -67,7 +67,7 @@ pub const CONTROL_FRAME_BYTES_MAX: usize = 64 * 1024;
 pub const TELEMETRY_FRAME_BYTES_MAX: usize = 128 * 1024;
 /// One control stream, and one stream of telemetry at a time.
 const STREAMS_MAX: u32 = 1;
-/// What an agent may have sent on one stream before it is read: one frame and a bit.
+/// What an agent may have sent on one stream before it is read. A larger frame comes in several windows.
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// The same for all its streams.
 const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
@@ -109,12 +109,8 @@ const DATAGRAMS_PER_SECOND_MAX: u64 = 6_000;
 
 /// Longest name of a port of an agent: that of a host.
 const PORT_BYTES_MAX: usize = units::NAME_BYTES_MAX;
-/// Longest version of a program.
-const VERSION_BYTES_MAX: usize = 64;
-/// Most ports of one host.
-pub(crate) const PORTS_MAX: usize = 256;
 /// Most jobs in one report.
-const GATES_MAX: usize = 1_024;
+const GATES_MAX: usize = state::config::GATES_PER_REPORT_MAX;
 
 /// Whether a port may have this name, which stands in logs, events and tables.
 pub(crate) fn is_port(name: &str) -> bool {
@@ -140,7 +136,7 @@ pub trait Controller: Send + Sync + 'static {
     }
 }
 
-/// Where goes what agents see of their hosts. Must not wait.
+/// Receives what agents observe on their hosts. Must not wait.
 pub trait TelemetrySink: Send + Sync + 'static {
     /// Counter samples of one port of `host`.
     fn take(&self, host: &str, frame: wire::Telemetry);

@@ -38,7 +38,7 @@ pub use starts::TurnStart;
 pub use turns::Activity;
 pub use view::{GroupState, GroupView, JobTurns};
 
-/// A withdrawal is said so often, [`WITHDRAW_EVERY`] apart: the arbiter waits for its answer for as long.
+/// How many times a withdrawal is sent, [`WITHDRAW_EVERY`] apart: all within the time for which the arbiter waits for the answer.
 const WITHDRAWALS: u32 = 3;
 /// Above the way there and back within a data centre, and well below [`turns::WITHDRAW_WITHIN`].
 const WITHDRAW_EVERY: Nanos = Nanos::from_millis(3);
@@ -61,8 +61,8 @@ pub struct TurnJob {
     pub leader_host: Arc<str>,
 }
 
-/// Iterations for which a job that nobody holds need not ask: while it tells its ends that is said again after each, so it is what a job
-/// without ends asks once in, and what a word that is lost costs.
+/// How many iterations a job that nobody holds may start without asking. The permission is renewed at each end that the job tells. So a job
+/// without ends asks once in so many iterations, and a renewal that is lost costs no more.
 const OPEN_ITERATIONS: u64 = 16;
 
 /// What happens to the turns.

@@ -321,13 +321,10 @@ fn key(group: &Group, jobs: &[Job]) -> Key {
     group.members().iter().rev().fold(0, |key, job| key << MEMBER_BITS | (u64::from(jobs[*job as usize].profile) + 1))
 }
 
-/// A number from 0 to 1 that looks random: the mixer of SplitMix64 (Steele and others, OOPSLA 2014).
+/// A number from 0 to 1 that looks random.
 fn drawn(key: Key, seed: u64) -> f64 {
-    let mut mixed = key ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     // The upper 32 bits; the lowest are the least mixed.
-    ((mixed ^ (mixed >> 31)) >> 32) as f64 / f64::from(u32::MAX)
+    (units::mix64(key ^ seed.wrapping_mul(units::GOLDEN)) >> 32) as f64 / f64::from(u32::MAX)
 }
 
 /// The same members in order of their profiles.

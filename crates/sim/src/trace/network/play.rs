@@ -24,7 +24,7 @@ use state::{
     Slot,
     turns::{TurnGroup, TurnJob},
 };
-use units::{LinkId, Nanos};
+use units::{GOLDEN, LinkId, Nanos};
 
 use crate::testbed::{self, Case, Config, SimJob, TurnsControl, Workload, noise::Noise};
 
@@ -51,8 +51,6 @@ const ITERATIONS_MIN: u64 = 2;
 const SLOWED_MAX: u64 = 100;
 /// Iterations remembered of each job, spread over all that were played: enough for a p99 over many plays.
 const KEPT: usize = 96;
-/// 2^64 over the golden ratio: multiples of it are spread evenly, and so are their differences.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Mean score from which the paper's control corrects the drift of jobs: it does so for compatible ones only (NSDI'24, section 5.7).
 const COMPATIBLE: f64 = 0.99;
 /// The stream of random numbers that begins draw from.
