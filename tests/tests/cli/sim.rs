@@ -515,8 +515,9 @@ fn the_hosts_of_a_fabric_say_how_many_gpus_they_have_and_of_which_type() {
     let scratch = crate::scratch::Scratch::new("sim-gpus");
     let write = |gpus: &str| scratch.file("fabric.yaml", fabric_with(gpus));
     let rigid = |fabric: &str, more: &[&str]| {
-        let arguments = ["sim", "run", "--trace", "trace.csv", "--policy", "srtf", "-o", "json", "--fabric", fabric];
-        antiphase(&[&arguments[..], more].concat())
+        let policy: &[&str] = if more.contains(&"--policy") { &[] } else { &["--policy", "srtf"] };
+        let arguments = ["sim", "run", "--trace", "trace.csv", "-o", "json", "--fabric", fabric];
+        antiphase(&[&arguments[..], policy, more].concat())
     };
     // Both jobs of the trace want 8 GPUs: two hosts of 4 each. Where nothing is said, a host has 8, and nobody sends.
     let decided = |run: &crate::process::Run| (run.json()["met_share"].clone(), run.json()["avg_jct_s"].clone());
@@ -529,7 +530,25 @@ fn the_hosts_of_a_fabric_say_how_many_gpus_they_have_and_of_which_type() {
     let four = write("gpus: [{count: 4}]");
     assert_eq!(line(rigid(&four, &["--gpus-per-node", "8"])), ": host \"h1\" has 4 GPUs; --gpus-per-node 8");
     let uneven = write("gpus: [{hosts: [h8], count: 2}, {count: 4}]");
-    assert_eq!(line(rigid(&uneven, &[])), ": host \"h1\" has 4 GPUs and host \"h8\" has 2; --gpus-per-node says how many of each are used");
+    // Thirty GPUs, each host with its own; a policy that counts by the host wants them equal.
+    for policy in ["fifo", "srtf", "srsf", "tiresias", "themis", "muri-s", "muri-l"] {
+        assert_eq!(decided(&rigid(&uneven, &["--policy", policy])), decided(&rigid(&four, &["--policy", policy])), "{policy}");
+    }
+    let uneven = write("gpus: [{hosts: [h8], count: 2}, {count: 4}]");
+    for policy in ["antman", "gandiva"] {
+        let refused = line(rigid(&uneven, &["--policy", policy]));
+        let said = ": host \"h1\" has 4 GPUs and host \"h8\" has 2; this policy wants equal hosts; --gpus-per-node 2 uses as many of each";
+        assert_eq!(refused, said);
+        rigid(&uneven, &["--policy", policy, "--gpus-per-node", "2"]).expect(0);
+    }
+    let small = write("gpus: [{hosts: [h1], count: 7}, {count: 1}]");
+    let refused = rigid(&small, &["--nodes", "1"]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("needs 8 GPUs; 1 hosts have 7"), "{}", refused.stderr);
+    assert_eq!(rigid(&small, &["--nodes", "2"]).code, Some(0));
+    let silent = write("gpus: [{hosts: [h8], count: 2}]");
+    let said = ": host \"h8\" has 2 GPUs and host \"h1\" does not say; --gpus-per-node says how many of each are used";
+    assert_eq!(line(rigid(&silent, &[])), said);
+    let uneven = write("gpus: [{hosts: [h8], count: 2}, {count: 4}]");
     rigid(&uneven, &["--gpus-per-node", "2"]).expect(0);
     rigid(&uneven, &["--nodes", "7"]).expect(0);
 

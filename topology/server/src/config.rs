@@ -436,7 +436,7 @@ impl Config {
         range("limits.watchers", self.limits.watchers, 0, 10_000)?;
         range("extender.slower_percent", self.extender.slower_percent, 0, extender::SLOWER_PERCENT_MAX)?;
         if let Some(scheduler) = &self.scheduler {
-            range("scheduler.gpus_per_host", scheduler.gpus_per_host, 1, scheduler::GPUS_PER_HOST_MAX)?;
+            range("scheduler.gpus_per_host", scheduler.gpus_per_host.unwrap_or(1), 1, fabric::native::HOST_GPUS_MAX)?;
             range("scheduler.round_s", scheduler.round_s, 1, scheduler::SECONDS_MAX)?;
             range("scheduler.start_s", scheduler.start_s, 1, scheduler::SECONDS_MAX)?;
             range("scheduler.stop_s", scheduler.stop_s, 1, scheduler::SECONDS_MAX)?;
@@ -510,7 +510,7 @@ mod tests {
         assert!(parsed.fabric.is_some() && parsed.tls.is_some() && parsed.proxy.is_some());
         assert!(parsed.traces.is_some() && parsed.sflow.is_some());
         assert_eq!(parsed.control, Some(Control::default()), "what a new cluster begins with");
-        assert_eq!(parsed.scheduler, Some(SchedulerConfig::of(PolicyName::Themis)));
+        assert_eq!(parsed.scheduler, Some(SchedulerConfig { gpus_per_host: Some(8), ..SchedulerConfig::of(PolicyName::Themis) }));
         assert_eq!(
             Config { fabric: None, tls: None, control: None, proxy: None, sflow: None, scheduler: None, traces: None, ..parsed },
             Config::default()

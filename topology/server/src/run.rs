@@ -406,7 +406,7 @@ fn plan(config: &Config, ecmp: Ecmp) -> state::Config {
         control: config.control.unwrap_or_default().into(),
         objective: config.objective.into(),
         scheduled: config.scheduler.is_some(),
-        gpus_per_host: config.scheduler.as_ref().map(|scheduler| scheduler.gpus_per_host),
+        gpus_per_host: config.scheduler.as_ref().and_then(|scheduler| scheduler.gpus_per_host),
         ..state::Config::default()
     }
 }
@@ -437,6 +437,10 @@ async fn start_scheduler(api: &Api, controller: &Controller, around: &Surroundin
         }
         return Ok(None);
     };
+    // The fabric that was kept may have been set under another configuration.
+    if let Some(view) = &snapshot.fabric {
+        state::contradiction(&view.fabric, config.gpus_per_host).map_err(|e| ConfigError(e.to_string()))?;
+    }
     let scheduler = Scheduler::start(config, api.clone(), controller.handle.clone(), around.clone(), snapshot.submissions.clone());
     scheduler.map(Some).map_err(|e| Failure::Other(format!("cannot start the scheduler's thread: {e}")))
 }

@@ -171,6 +171,56 @@ fn what_others_commit_stays_theirs_and_what_is_submitted_stays_the_schedulers() 
 }
 
 #[test]
+fn the_fabric_says_how_many_gpus_hosts_have_and_nobody_contradicts_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, file) = (folder.path().join("config.toml"), folder.path().join("fabric.yaml"));
+    let with = |gpus: &str| format!("{}\ngpus: {gpus}\n", fs::read_to_string(testbed()).unwrap());
+    let large = with("[{hosts: [h1], count: 8}, {hosts: [h3], count: 1}, {count: 2}]");
+    fs::write(&file, &large).unwrap();
+    let write = |more: &str| fs::write(&config, format!("control = \"turns\"\n[scheduler]\npolicy = \"srtf\"\n{more}")).unwrap();
+    let start = |state: &str| {
+        let state = folder.path().join(state);
+        Service::try_with(program().arg("--config").arg(&config).arg("--state").arg(state).arg("--fabric").arg(&file))
+    };
+    write("");
+    let mut service = start("state.redb").unwrap_or_else(|(_, said)| panic!("{said}"));
+    let (status, message) = service.refused("POST", "/v1alpha1/submit", &job("x", 54, 10).to_string());
+    assert_eq!((status, message.as_str()), (400, "job \"x\" needs 54 GPUs; the cluster has 53"));
+    submit(&service, &job("a", 8, 1_000_000));
+    let a = wait(&service, "a", "starting");
+    assert_eq!(a["place"], json!([{ "host": "h1", "gpus": [0, 1, 2, 3, 4, 5, 6, 7] }]), "{a}");
+    // Whoever commits more than a host has is told so.
+    assert!(!service.commit("one", &["h3"]).1.to_string().contains("GPUs"));
+    let crowded = "host h3: the jobs one, two use 2 GPUs, and it has 1 (GPUs): some may be on the same GPU";
+    assert_eq!(service.commit("two", &["h3"]).1["warnings"][0], crowded);
+    // A host that loses GPUs gives its job up, which then stands on four others.
+    let (status, answer) = service.ask("PUT", "/v1alpha1/fabric", &with("[{count: 2}]"));
+    assert_eq!(status, 200, "{answer}");
+    let stops = wait(&service, "a", "stopping");
+    assert!(stops["why"].as_str().unwrap().contains("host \"h1\" has fewer GPUs"), "{stops}");
+    report(&service, "a", 1, "stopped");
+    assert_eq!(wait(&service, "a", "starting")["place"].as_array().unwrap().len(), 4);
+    // Whoever says the same twice is no contradiction; another number is refused, as a fabric and as a configuration.
+    service.signal(Signal::TERM);
+    service.wait();
+    write("gpus_per_host = 2\n");
+    let mut service = start("state.redb").unwrap_or_else(|(_, said)| panic!("{said}"));
+    let said = |has: u32, said: u32| {
+        format!("host \"h1\" has {has} GPUs as the fabric states, and scheduler.gpus_per_host is {said}: leave scheduler.gpus_per_host out")
+    };
+    let (status, message) = service.refused("PUT", "/v1alpha1/fabric", &large);
+    assert_eq!((status, message), (400, said(8, 2)));
+    service.signal(Signal::TERM);
+    service.wait();
+    write("gpus_per_host = 4\n");
+    let (status, wrong) = start("state.redb").err().unwrap();
+    let last = wrong.trim_end().lines().last().unwrap();
+    assert!(status.code() == Some(2) && last == format!("antiphase-topology: {}", said(2, 4)), "{status}: {wrong}");
+    let (status, wrong) = start("new.redb").err().unwrap();
+    assert!(status.code() == Some(2) && wrong.contains("fabric.yaml: ") && wrong.contains(&said(8, 4)), "{status}: {wrong}");
+}
+
+#[test]
 fn an_executor_that_never_answers_costs_a_bounded_wait() {
     let folder = tempfile::tempdir().unwrap();
     let service = start(folder.path(), "srsf", "start_s = 1\nstop_s = 1\n");

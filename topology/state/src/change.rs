@@ -18,7 +18,7 @@ use crate::{
     Change, Commit, Commitment, Config, Content, JobDefinition, Notice, Refusal, Reply, RequestId, Schedule, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
-    crowded::crowded,
+    crowded::{contradiction, crowded},
     measured::as_planned,
     plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
     submission::{Submission, SubmissionState},
@@ -228,7 +228,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         slots: settled.jobs.iter().map(with_expiry).collect(),
         moved: settled.moved.clone(),
         score: settled.score,
-        crowded: crowded(plan, &names, config.gpus_per_host),
+        crowded: crowded(plan, &names, config),
     };
     // The score is of shifts, to which nobody keeps who takes turns.
     let apart = match settled.jobs.iter().filter(|job| job.slot.turns).count() {
@@ -357,6 +357,7 @@ fn set_fabric(
         // The caller placed the jobs on the new fabric: a job that is missing in the list would keep ids of the old one.
         return Err(Refusal::Policy("jobs were committed or released while the fabric was read; try again".into()));
     }
+    contradiction(&fabric, config.gpus_per_host)?;
     let version = plan.installed.as_ref().map_or(0, |i| i.version) + 1;
     let routing = Routing::new(fabric, config.ecmp, &[]).map_err(|e| Refusal::Policy(e.to_string()))?;
     let installed = Arc::new(Installed { routing, text, version });

@@ -6,6 +6,8 @@ use fluid::TOLERANCE_PERMILLE;
 use plan::{Control, slot::HEADROOM_PERMILLE, turns::Objective};
 use units::Nanos;
 
+/// GPUs of a host of which nobody says how many: what a training server mostly has.
+pub const GPUS_PER_HOST: u32 = 8;
 /// Most committed jobs: ten times the largest cluster that the benchmarks rank.
 pub const JOBS_MAX: usize = 10_000;
 /// Most jobs in one commit: a whole scheduling round of the largest cluster.
@@ -117,7 +119,7 @@ pub struct Config {
     pub objective: Objective,
     /// Whether a scheduler commits and releases what was submitted to it, and nobody else does.
     pub scheduled: bool,
-    /// GPUs of each host, where they are known.
+    /// GPUs of each host, where the operator says so; a fabric that states another number is refused.
     pub gpus_per_host: Option<u32>,
 }
 

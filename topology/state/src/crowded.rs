@@ -1,7 +1,7 @@
 //! Hosts on which committed jobs use more GPUs than there are: two jobs on one GPU, or one job under two names.
 //!
-//! A fabric names no GPUs. Where a scheduler runs, its configuration says how many a host has; else a host has as many as NICs for
-//! training, which is what RoCE clusters mostly have. So this is a warning and no refusal.
+//! A fabric may say how many GPUs a host has, and a scheduler's configuration may; else a host has as many as NICs for training, which is
+//! what RoCE clusters mostly have. So this is a warning and no refusal. But the two must not say different numbers ([`contradiction`]).
 
 use alloc::{
     collections::BTreeSet,
@@ -10,35 +10,55 @@ use alloc::{
     vec::Vec,
 };
 
+use fabric::Fabric;
 use job::data_nics;
 
 use crate::{
+    Config, Refusal,
+    config::GPUS_PER_HOST,
     plan::{Job, Name, Plan},
     warnings::few,
 };
 
-/// A sentence for each host of these jobs on which jobs use too many GPUs.
-pub(crate) fn crowded(plan: &Plan, jobs: &BTreeSet<Name>, gpus_per_host: Option<u32>) -> Vec<String> {
-    let committed = jobs.iter().filter_map(|name| plan.job(name));
-    let hosts: BTreeSet<&str> = committed.flat_map(|job| &job.definition.hosts).map(String::as_str).collect();
-    few(hosts.into_iter().filter_map(|host| sentence(plan, host, gpus_per_host)).collect(), "hosts")
+/// Refuses a fabric that says another number of GPUs of a host than the configuration says of each ([`Config::gpus_per_host`]).
+///
+/// # Errors
+/// [`Refusal::Policy`], which names the first such host.
+pub fn contradiction(fabric: &Fabric, gpus_per_host: Option<u32>) -> Result<(), Refusal> {
+    let Some(said) = gpus_per_host else { return Ok(()) };
+    let stated = |host| Some((host, fabric.gpus(host)?.count?));
+    match fabric.hosts().filter_map(stated).find(|(_, count)| *count != said) {
+        None => Ok(()),
+        Some((host, count)) => Err(Refusal::Policy(format!(
+            "host {:?} has {count} GPUs as the fabric states, and scheduler.gpus_per_host is {said}: leave scheduler.gpus_per_host out",
+            fabric.node(host).name
+        ))),
+    }
 }
 
-fn sentence(plan: &Plan, host: &str, gpus_per_host: Option<u32>) -> Option<String> {
+/// A sentence for each host of these jobs on which jobs use too many GPUs.
+pub(crate) fn crowded(plan: &Plan, jobs: &BTreeSet<Name>, config: &Config) -> Vec<String> {
+    let committed = jobs.iter().filter_map(|name| plan.job(name));
+    let hosts: BTreeSet<&str> = committed.flat_map(|job| &job.definition.hosts).map(String::as_str).collect();
+    few(hosts.into_iter().filter_map(|host| sentence(plan, host, config)).collect(), "hosts")
+}
+
+fn sentence(plan: &Plan, host: &str, config: &Config) -> Option<String> {
     let there: Vec<_> = plan.at(host).collect();
     let used = there.iter().fold(0_u32, |sum, job| sum.saturating_add(on_host(job, host)));
-    let nics = || {
-        let fabric = plan.installed.as_ref()?.fabric();
-        u32::try_from(data_nics(fabric, fabric.find(host)?).len()).ok()
-    };
-    let (has, what) = match gpus_per_host {
+    let fabric = plan.installed.as_ref()?.fabric();
+    let node = fabric.find(host)?;
+    let assumed = || config.scheduled.then_some(GPUS_PER_HOST);
+    let gpus = fabric.gpus(node).and_then(|gpus| gpus.count).or(config.gpus_per_host).or_else(assumed);
+    let nics = || u32::try_from(data_nics(fabric, node).len()).ok();
+    let (has, what) = match gpus {
         Some(gpus) => (gpus, "GPUs"),
         None => (nics()?, "NICs for training"),
     };
     let names: Vec<String> = there.iter().map(|job| job.name.to_string()).collect();
     match &names[..] {
         // How many NICs there are says little of one job.
-        [_] if gpus_per_host.is_none() => None,
+        [_] if gpus.is_none() => None,
         _ if used <= has => None,
         [only] => Some(format!("host {host}: the job {only} uses {used} GPUs, and it has {has} ({what})")),
         _ => Some(format!(

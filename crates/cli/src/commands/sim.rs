@@ -21,7 +21,7 @@ use fabric::{
 };
 use policy::{
     muri::{GROUP_MAX, Order},
-    schedule::{Cluster, MuriOptions, Rule},
+    schedule::{Capacity, Cluster, MuriOptions, Rule},
 };
 use serde::Serialize;
 
@@ -371,6 +371,8 @@ fn read(args: &TraceArgs) -> Result<Trace, CliError> {
 /// The cluster, its fabric where it has one, and what goes wrong.
 struct World {
     cluster: Cluster,
+    /// What each of its hosts has.
+    capacity: Capacity,
     fabric: Option<Fabric>,
     faults: Option<Faults>,
 }
@@ -380,7 +382,8 @@ impl World {
         let Some(file) = &args.fabric else {
             let gpus_per_host = hosts::gpus_per_node(args.gpus_per_node, None)?;
             let cluster = Cluster { hosts: args.nodes.unwrap_or(HOSTS), gpus_per_host };
-            return Ok(Self { cluster, fabric: None, faults: args.faults.read(args.timing, cluster, None)? });
+            let faults = args.faults.read(args.timing, cluster, None)?;
+            return Ok(Self { cluster, capacity: cluster.into(), fabric: None, faults });
         };
         let fabric = read_fabric(file)?;
         let has = u32::try_from(fabric.hosts().count()).unwrap_or(u32::MAX);
@@ -389,9 +392,9 @@ impl World {
             return Err(CliError::input(file, format!("{has} hosts; --nodes {hosts}")));
         }
         let counted = Hosts { file, fabric: &fabric, count: hosts };
-        let cluster = Cluster { hosts, gpus_per_host: hosts::gpus_per_node(args.gpus_per_node, Some(counted))? };
+        let cluster = Cluster { hosts, gpus_per_host: hosts::most_gpus(args.gpus_per_node, counted)? };
         let faults = args.faults.read(args.timing, cluster, Some(&fabric))?;
-        Ok(Self { cluster, fabric: Some(fabric), faults })
+        Ok(Self { cluster, capacity: trace::capacity_on(cluster, Some(&fabric)), fabric: Some(fabric), faults })
     }
 
     /// Whether another seed may give another run.
@@ -409,6 +412,11 @@ fn play(
     let refuse = |e: TraceError| match e {
         // The policies are ours, so what they decide is not the user's to mend.
         TraceError::Network { .. } => CliError::input(args.fabric.as_deref().unwrap_or(&args.trace), e),
+        TraceError::Unequal { .. } => {
+            let least = world.capacity.full().iter().min().copied().unwrap_or(1);
+            let way = format!("{e}; --gpus-per-node {least} uses as many of each");
+            CliError::input(args.fabric.as_deref().unwrap_or(&args.trace), way)
+        }
         TraceError::Infeasible { .. } | TraceError::Stuck { .. } | TraceError::Faulty { .. } => {
             CliError::Failure(format!("{}: {e}", args.trace.display()))
         }

@@ -31,6 +31,21 @@ SwitchName=leaf1 Nodes=h[1-4]
 }
 
 #[test]
+fn stated_gpus_are_kept_by_our_own_format_and_named_where_a_format_has_no_place_for_them() {
+    let text = "schema: antiphase.fabric/v1\nhosts: [a, b, c]\ngpus: [{hosts: [a], count: 8, type: h100}, {hosts: [b], count: 4}]\n\
+        switches: [{name: s, tier: 1}]\ncables: [{ends: [a, s], capacity: 100G}, {ends: [b, s], capacity: 100G}, {ends: [c, s], capacity: 100G}]\n";
+    let fabric = read(text).unwrap();
+    let said = |fabric: &Fabric| fabric.hosts().map(|host| fabric.gpus(host).cloned()).collect::<Vec<_>>();
+    let own = export(&fabric, &Format::Native).unwrap();
+    assert_eq!((said(&read(&own.text).unwrap()), kinds(&own)), (said(&fabric), vec![]));
+    let message = "the GPUs that 2 hosts state are not in the tree";
+    for format in [Format::SlurmConf, Format::SlurmYaml, Format::HyperNode, Format::KubernetesLabels(LabelKeys::Topograph)] {
+        let findings = export(&fabric, &format).unwrap().findings;
+        assert!(findings.iter().any(|f| f.kind == "gpus-left-out" && f.message == message), "{format:?}: {findings:?}");
+    }
+}
+
+#[test]
 fn a_rail_fabric_merges_rails_because_a_node_has_one_parent() {
     let export = export(&rail(), &Format::SlurmYaml).unwrap();
     let expect = "- topology: default

@@ -139,6 +139,10 @@ impl Tree {
         let mut found = |kind, message| self.findings.push(Finding { kind, message });
         let stated = fabric.links().iter().filter(|l| l.capacity.is_some()).count();
         found("tree-loses-links", format!("{} links, {stated} of them with a capacity, are not in the tree", fabric.links().len()));
+        let with_gpus = fabric.hosts().filter(|host| fabric.gpus(*host).is_some()).count();
+        if with_gpus > 0 {
+            found("gpus-left-out", format!("the GPUs that {with_gpus} hosts state are not in the tree"));
+        }
         let mut held: BTreeSet<NodeId> = BTreeSet::new();
         for level in &self.levels {
             for group in &level.groups {

@@ -37,7 +37,7 @@ use self::{
     winners::{Bid, Win},
 };
 use super::{
-    hosts::{Capacity, Cluster, Hosts},
+    hosts::{Capacity, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
 };
 
@@ -71,22 +71,13 @@ pub(super) struct Auction {
     /// By job.
     leases: Vec<Lease>,
     hosts: Hosts,
-    cluster: Cluster,
     capacity: Capacity,
 }
 
 impl Auction {
-    pub(super) fn new(cluster: Cluster) -> Self {
+    pub(super) fn new(capacity: &Capacity) -> Self {
         let (present, arrived, leases) = (Vec::new(), Vec::new(), Vec::new());
-        Self {
-            present,
-            arrived,
-            fairness: Fairness::new(cluster),
-            leases,
-            hosts: Hosts::new(cluster),
-            cluster,
-            capacity: Capacity::new(cluster),
-        }
+        Self { present, arrived, fairness: Fairness::new(capacity.all()), leases, hosts: Hosts::new(capacity), capacity: capacity.clone() }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {
@@ -289,7 +280,7 @@ impl Auction {
         let leases = self.present.iter().map(|job| &self.leases[*job as usize]).filter(|lease| lease.ends_s > now_s);
         let ends: Vec<kept::End> =
             leases.flat_map(|lease| lease.places.iter().map(|&(host, gpus)| kept::End { host, gpus, at_s: lease.ends_s })).collect();
-        let kept = kept::kept(self.cluster, &self.capacity, gpus, now_s, ends, |host| self.hosts.free_of(host));
+        let kept = kept::kept(&self.capacity, gpus, now_s, ends, |host| self.hosts.free_of(host));
         self.hosts.hold(&kept);
     }
 }

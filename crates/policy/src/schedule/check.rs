@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{
-    hosts::{Capacity, Cluster},
+    hosts::Capacity,
     job::{Decision, Job, JobIndex},
 };
 
@@ -68,7 +68,7 @@ impl Decision {
     ///
     /// # Errors
     /// [`InfeasibleError`], the first thing that does not fit.
-    pub fn check(&self, cluster: Cluster, jobs: &[Job]) -> Result<(), InfeasibleError> {
+    pub fn check(&self, hosts: &Capacity, jobs: &[Job]) -> Result<(), InfeasibleError> {
         let mut seen: Vec<JobIndex> = self.runs.iter().map(|run| run.job).collect();
         seen.sort_unstable();
         if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -76,18 +76,19 @@ impl Decision {
         }
         // What each group has; where nothing was placed, what its first member needs.
         let mut has: BTreeMap<u32, u32> = BTreeMap::new();
-        let mut gives = alloc::vec![0_u32; cluster.hosts as usize];
+        let mut gives = alloc::vec![0_u32; hosts.full().len()];
         let mut of_host: BTreeMap<(u32, u32), u32> = BTreeMap::new();
         for place in &self.places {
             // Whoever shares GPUs, no group has more of a host than the host has.
             let group_gives = of_host.entry((place.group, place.host)).or_default();
             *group_gives = group_gives.saturating_add(place.gpus);
-            if *group_gives > cluster.gpus_per_host {
-                return Err(InfeasibleError::Host { host: place.host, has: cluster.gpus_per_host, gives: *group_gives });
+            let of = hosts.full().get(place.host as usize).copied().unwrap_or(0);
+            if *group_gives > of {
+                return Err(InfeasibleError::Host { host: place.host, has: of, gives: *group_gives });
             }
             *has.entry(place.group).or_default() += place.gpus;
             match gives.get_mut(place.host as usize) {
-                Some(gives) => *gives += place.gpus,
+                Some(gives) => *gives = gives.saturating_add(place.gpus),
                 None => return Err(InfeasibleError::Host { host: place.host, has: 0, gives: place.gpus }),
             }
         }
@@ -106,12 +107,12 @@ impl Decision {
         if self.groups_share {
             return Ok(());
         }
-        if let Some((gives, host)) = gives.into_iter().zip(0..).find(|(gives, _)| *gives > cluster.gpus_per_host) {
-            return Err(InfeasibleError::Host { host, has: cluster.gpus_per_host, gives });
+        if let Some(((gives, has), host)) = gives.into_iter().zip(hosts.full()).zip(0..).find(|((gives, has), _)| gives > *has) {
+            return Err(InfeasibleError::Host { host, has: *has, gives });
         }
         let gives: u64 = has.values().map(|gpus| u64::from(*gpus)).sum();
-        if gives > u64::from(cluster.gpus()) {
-            return Err(InfeasibleError::Cluster { has: cluster.gpus(), gives });
+        if gives > u64::from(hosts.all()) {
+            return Err(InfeasibleError::Cluster { has: hosts.all(), gives });
         }
         Ok(())
     }
@@ -131,7 +132,10 @@ mod tests {
     use alloc::vec;
 
     use super::{
-        super::job::{Place, Run, samples::job},
+        super::{
+            hosts::Cluster,
+            job::{Place, Run, samples::job},
+        },
         *,
     };
 
@@ -150,25 +154,28 @@ mod tests {
         let jobs = [job(8), job(8), job(4)];
         let decision = |runs: Vec<Run>, places: Vec<Place>| Decision { runs, places, ..Decision::default() };
         let good = decision(vec![run(0, 0), run(1, 0), run(2, 1)], vec![place(0, 0, 8), place(1, 1, 4)]);
-        assert_eq!(good.check(CLUSTER, &jobs), Ok(()));
+        assert_eq!(good.check(&CLUSTER.into(), &jobs), Ok(()));
         let twice = decision(vec![run(0, 0), run(0, 1)], vec![place(0, 0, 8), place(1, 1, 8)]);
-        assert_eq!(twice.check(CLUSTER, &jobs), Err(InfeasibleError::Job { job: 0 }));
+        assert_eq!(twice.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Job { job: 0 }));
         let too_few = decision(vec![run(0, 0)], vec![place(0, 0, 4)]);
-        assert_eq!(too_few.check(CLUSTER, &jobs), Err(InfeasibleError::Gpus { job: 0, needs: 8, has: 4 }));
+        assert_eq!(too_few.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Gpus { job: 0, needs: 8, has: 4 }));
         let crowded = decision(vec![run(0, 0), run(2, 1)], vec![place(0, 0, 8), place(1, 0, 4)]);
-        assert_eq!(crowded.check(CLUSTER, &jobs), Err(InfeasibleError::Host { host: 0, has: 8, gives: 12 }));
+        assert_eq!(crowded.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Host { host: 0, has: 8, gives: 12 }));
         // Groups that share GPUs may be given those of a host twice, and one group never more than it has.
         let shared = |decision: Decision| Decision { groups_share: true, ..decision };
-        assert_eq!(shared(crowded).check(CLUSTER, &jobs), Ok(()));
+        assert_eq!(shared(crowded).check(&CLUSTER.into(), &jobs), Ok(()));
         let too_many = shared(decision(vec![run(0, 0)], vec![place(0, 1, 8), place(0, 1, 1)]));
-        assert_eq!(too_many.check(CLUSTER, &jobs), Err(InfeasibleError::Host { host: 1, has: 8, gives: 9 }));
+        assert_eq!(too_many.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Host { host: 1, has: 8, gives: 9 }));
+        // Of unequal hosts each gives its own.
+        let unequal = Capacity::of_hosts(vec![8, 2]);
+        assert_eq!(good.check(&unequal, &jobs), Err(InfeasibleError::Host { host: 1, has: 2, gives: 4 }));
         let mut capacity = Capacity::new(CLUSTER);
         assert_eq!(good.check_there(&capacity), Ok(()));
         capacity.lose(1);
         assert_eq!(good.check_there(&capacity), Err(InfeasibleError::Out { host: 1, gives: 4 }));
         let counted = decision(vec![run(0, 0), run(1, 1), run(2, 2)], vec![]);
-        assert_eq!(counted.check(CLUSTER, &jobs), Err(InfeasibleError::Cluster { has: 16, gives: 20 }));
+        assert_eq!(counted.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Cluster { has: 16, gives: 20 }));
         let strange = decision(vec![Run { iteration_s: f64::NAN, ..run(0, 0) }], vec![]);
-        assert!(matches!(strange.check(CLUSTER, &jobs), Err(InfeasibleError::Iteration { job: 0, .. })));
+        assert!(matches!(strange.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Iteration { job: 0, .. })));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The rules. Hosts are looked at in order of their number. A job that fits in one host gets the first that has enough free GPUs.
 //! A larger one gets hosts without any job, the first ones, and for what is left over the first other host with enough. All or nothing.
+//! Where hosts have unequal numbers of GPUs, a host without any job is left out that has more than the job still misses.
 
 use alloc::{vec, vec::Vec};
 
@@ -26,43 +27,80 @@ impl Cluster {
     /// Whether a job of this many GPUs fits when nobody else runs.
     #[must_use]
     pub fn holds(&self, gpus: u32) -> bool {
-        let Self { hosts, gpus_per_host } = *self;
-        if gpus == 0 || gpus_per_host == 0 {
-            return false;
-        }
-        // Whole hosts, and one for the rest; a job that fits in one host has a rest only.
-        let (whole, rest) = (gpus / gpus_per_host, gpus % gpus_per_host);
-        hosts >= whole && hosts - whole >= u32::from(rest > 0)
+        gpus > 0 && u64::from(gpus) <= u64::from(self.hosts) * u64::from(self.gpus_per_host)
     }
 }
 
 /// What a cluster has to give: the GPUs of its hosts, but for those of hosts that are out. Who decides or places asks here, and nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    cluster: Cluster,
+    /// By host: its GPUs when it is there.
+    full: Vec<u32>,
     /// By host: its GPUs, none while it is out.
     of: Vec<u32>,
     gpus: u32,
+}
+
+impl From<Cluster> for Capacity {
+    fn from(cluster: Cluster) -> Self {
+        Self::of_hosts(vec![cluster.gpus_per_host; cluster.hosts as usize])
+    }
 }
 
 impl Capacity {
     /// All hosts of a cluster.
     #[must_use]
     pub fn new(cluster: Cluster) -> Self {
-        Self { cluster, of: vec![cluster.gpus_per_host; cluster.hosts as usize], gpus: cluster.gpus() }
+        cluster.into()
+    }
+
+    /// Hosts with these numbers of GPUs.
+    #[must_use]
+    pub fn of_hosts(full: Vec<u32>) -> Self {
+        let gpus = full.iter().fold(0_u32, |sum, gpus| sum.saturating_add(*gpus));
+        Self { of: full.clone(), full, gpus }
+    }
+
+    /// The GPUs of each host when all are there.
+    #[must_use]
+    pub fn full(&self) -> &[u32] {
+        &self.full
+    }
+
+    /// The GPUs of all hosts when all are there.
+    #[must_use]
+    pub fn all(&self) -> u32 {
+        self.full.iter().fold(0, |sum, gpus| sum.saturating_add(*gpus))
+    }
+
+    /// The GPUs of the largest host.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        self.full.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Whether a job of this many GPUs fits when nobody else runs, and all hosts are there.
+    #[must_use]
+    pub fn holds(&self, gpus: u32) -> bool {
+        gpus > 0 && gpus <= self.all()
+    }
+
+    /// The cluster as if each host had as many GPUs as the largest.
+    pub(super) fn cluster(&self) -> Cluster {
+        Cluster { hosts: self.full.len() as u32, gpus_per_host: self.most() }
     }
 
     /// A host gives no GPUs from now on.
     pub fn lose(&mut self, host: u32) {
         if let Some(of) = self.of.get_mut(host as usize) {
-            self.gpus -= core::mem::take(of);
+            self.gpus = self.gpus.saturating_sub(core::mem::take(of));
         }
     }
 
     /// A host is back with all of its GPUs.
     pub fn regain(&mut self, host: u32) {
-        if let Some(of) = self.of.get_mut(host as usize).filter(|of| **of == 0) {
-            *of = self.cluster.gpus_per_host;
+        if let Some((of, full)) = self.of.get_mut(host as usize).zip(self.full.get(host as usize)).filter(|(of, _)| **of == 0) {
+            *of = *full;
             self.gpus += *of;
         }
     }
@@ -83,17 +121,15 @@ impl Capacity {
     pub(super) fn by_host(&self) -> &[u32] {
         &self.of
     }
-
-    /// Hosts that are there.
-    pub(super) fn hosts(&self) -> u32 {
-        self.of.iter().filter(|of| **of > 0).count() as u32
-    }
 }
 
 /// Free GPUs, host by host.
 #[derive(Clone, Debug)]
 pub(super) struct Hosts {
-    cluster: Cluster,
+    /// The GPUs of the largest host.
+    most: u32,
+    /// GPUs of each host, taken or not.
+    of: Vec<u32>,
     free: Vec<u32>,
     /// Free GPUs of all hosts.
     pub(super) left: u32,
@@ -104,15 +140,16 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    pub(super) fn new(cluster: Cluster) -> Self {
-        let free = vec![cluster.gpus_per_host; cluster.hosts as usize];
-        Self { cluster, free, left: cluster.gpus(), taken: Vec::new(), first: 0 }
+    pub(super) fn new(capacity: &Capacity) -> Self {
+        let of = capacity.by_host().to_vec();
+        Self { most: capacity.most(), free: of.clone(), of, left: capacity.gpus(), taken: Vec::new(), first: 0 }
     }
 
     /// Takes all jobs off: from now on what the cluster has to give is free.
     pub(super) fn clear(&mut self, capacity: &Capacity) {
-        self.free.clear();
-        self.free.extend_from_slice(capacity.by_host());
+        self.of.clear();
+        self.of.extend_from_slice(capacity.by_host());
+        self.free.clone_from(&self.of);
         self.left = capacity.gpus();
         self.first = 0;
     }
@@ -120,18 +157,22 @@ impl Hosts {
     /// Takes GPUs for a job, all or none.
     pub(super) fn take(&mut self, gpus: u32) -> bool {
         self.taken.clear();
-        let per_host = self.cluster.gpus_per_host;
-        if gpus > self.left || per_host == 0 {
+        if gpus > self.left {
             return false;
         }
-        let (whole, rest) = if gpus > per_host { (gpus / per_host, gpus % per_host) } else { (0, gpus) };
+        let mut rest = gpus;
         // Hosts without a free GPU fit nobody, so a queue of small jobs does not look at all full hosts again for each of them.
         let first = self.first as u32;
-        if whole > 0 {
-            let idle = self.free[self.first..].iter().zip(first..).filter(|(free, _)| **free == per_host).take(whole as usize);
-            self.taken.extend(idle.map(|(_, host)| (host, per_host)));
-            if self.taken.len() < whole as usize {
-                return false;
+        if gpus > self.most {
+            let hosts = self.of[self.first..].iter().zip(&self.free[self.first..]).zip(first..);
+            for ((&of, _), host) in hosts.filter(|((of, free), _)| of == free && **of > 0) {
+                if of <= rest {
+                    self.taken.push((host, of));
+                    rest -= of;
+                }
+                if rest == 0 {
+                    break;
+                }
             }
         }
         if rest > 0 {
@@ -213,20 +254,20 @@ mod tests {
 
     #[test]
     fn jobs_fill_the_first_hosts_and_large_ones_want_idle_hosts() {
-        let mut hosts = Hosts::new(Cluster { hosts: 4, gpus_per_host: 8 });
+        let mut hosts = Hosts::new(&Cluster { hosts: 4, gpus_per_host: 8 }.into());
         assert!(hosts.take(4) && hosts.taken == [(0, 4)]);
         // 16 GPUs take two idle hosts, although 12 of the first two are free.
         assert!(hosts.take(16) && hosts.taken == [(1, 8), (2, 8)]);
         assert!(hosts.take(6) && hosts.taken == [(3, 6)]);
         assert!(!hosts.take(8), "no host has 8");
         assert_eq!(hosts.left, 6);
-        let mut capacity = Capacity::new(hosts.cluster);
+        let mut capacity = Capacity::new(Cluster { hosts: 4, gpus_per_host: 8 });
         hosts.clear(&capacity);
         // 20 GPUs: two idle hosts and 4 of the first other one.
         assert!(hosts.take(20) && hosts.taken == [(0, 8), (1, 8), (2, 4)]);
         // Nobody gets anything of a host that is out; what is lost twice is lost once.
         [1, 1, 9].into_iter().for_each(|host| capacity.lose(host));
-        assert_eq!((capacity.gpus(), capacity.hosts(), capacity.of(1), capacity.of(2)), (24, 3, 0, 8));
+        assert_eq!((capacity.gpus(), capacity.all(), capacity.of(1), capacity.of(2)), (24, 32, 0, 8));
         hosts.clear(&capacity);
         assert!(hosts.take(20) && hosts.taken == [(0, 8), (2, 8), (3, 4)]);
         assert!(!hosts.hold(&[(1, 1)]) && !hosts.take(5) && hosts.take(4) && hosts.left == 0);
@@ -234,7 +275,24 @@ mod tests {
         assert!(hosts.take(4) && hosts.scatter(11) && hosts.taken == [(0, 4), (2, 7)]);
         assert!(!hosts.scatter(10) && hosts.scatter(9) && hosts.taken == [(2, 1), (3, 8)] && hosts.left == 0);
         [1, 1].into_iter().for_each(|host| capacity.regain(host));
-        assert_eq!(capacity, Capacity::new(hosts.cluster));
+        assert_eq!(capacity, Capacity::new(Cluster { hosts: 4, gpus_per_host: 8 }));
+    }
+
+    #[test]
+    fn unequal_hosts_give_no_more_than_they_have() {
+        let mut capacity = Capacity::of_hosts(vec![4, 8, 2, 8]);
+        let mut hosts = Hosts::new(&capacity);
+        // A job that fits on a host stays on one; the first with room for it.
+        assert!(hosts.take(6) && hosts.taken == [(1, 6)]);
+        // A larger one takes idle hosts as long as it misses all that they have: 4, 2, and 4 of the last.
+        assert!(hosts.take(10) && hosts.taken == [(0, 4), (2, 2), (3, 4)]);
+        assert!(!hosts.take(5) && hosts.take(4) && hosts.taken == [(3, 4)] && hosts.left == 2);
+        assert!((capacity.most(), capacity.all()) == (8, 22) && capacity.holds(22) && !capacity.holds(23));
+        // A host that was out comes back as it was.
+        capacity.lose(2);
+        assert_eq!((capacity.of(2), capacity.gpus(), capacity.all()), (0, 20, 22));
+        capacity.regain(2);
+        assert_eq!((capacity.of(2), capacity.gpus()), (2, 22));
     }
 
     #[test]
@@ -248,7 +306,7 @@ mod tests {
     fn a_job_of_very_many_hosts_is_placed_at_once() {
         // Comparing each host with all that were taken before, this took ten billion steps.
         let cluster = Cluster { hosts: 100_000, gpus_per_host: 64 };
-        let mut hosts = Hosts::new(cluster);
+        let mut hosts = Hosts::new(&cluster.into());
         let gpus = 64 * 99_999 + 1;
         assert!(cluster.holds(gpus) && hosts.take(gpus));
         assert_eq!(hosts.taken.last(), Some(&(99_999, 1)));
@@ -261,14 +319,23 @@ mod tests {
         #[test]
         fn a_cluster_holds_what_its_empty_hosts_take(hosts in 0_u32..5, gpus_per_host in 0_u32..9, gpus in 0_u32..50) {
             let cluster = Cluster { hosts, gpus_per_host };
-            prop_assert_eq!(cluster.holds(gpus), gpus > 0 && Hosts::new(cluster).take(gpus));
+            prop_assert_eq!(cluster.holds(gpus), gpus > 0 && Hosts::new(&cluster.into()).take(gpus));
+        }
+
+        #[test]
+        fn unequal_hosts_take_whatever_fits_while_they_are_empty(of in prop::collection::vec(0_u32..9, 0..6), gpus in 0_u32..50) {
+            let capacity = Capacity::of_hosts(of);
+            let mut hosts = Hosts::new(&capacity);
+            prop_assert_eq!(capacity.holds(gpus), gpus > 0 && hosts.take(gpus));
+            let gives = |(host, gpus): &(u32, u32)| *gpus > 0 && *gpus <= capacity.of(*host);
+            prop_assert!(hosts.taken.iter().all(gives), "{:?}", hosts.taken);
         }
 
         /// The rules as they are written at the top, host by host.
         #[test]
         fn jobs_get_the_first_hosts_that_fit(hosts in 1_u32..6, jobs in prop::collection::vec(1_u32..20, 1..30)) {
             let cluster = Cluster { hosts, gpus_per_host: 4 };
-            let (mut ours, mut free) = (Hosts::new(cluster), vec![4_u32; hosts as usize]);
+            let (mut ours, mut free) = (Hosts::new(&cluster.into()), vec![4_u32; hosts as usize]);
             for gpus in jobs {
                 let (whole, rest) = if gpus > 4 { (gpus as usize / 4, gpus % 4) } else { (0, gpus) };
                 let mut expected: Vec<(u32, u32)> = (0..hosts).filter(|h| free[*h as usize] == 4).take(whole).map(|h| (h, 4)).collect();

@@ -60,6 +60,14 @@ pub enum Rule {
     Muri(MuriOptions),
 }
 
+impl Rule {
+    /// Whether all hosts must have as many GPUs: AntMan and Gandiva count their places by the host.
+    #[must_use]
+    pub const fn wants_equal_hosts(self) -> bool {
+        matches!(self, Self::AntMan | Self::Gandiva(_))
+    }
+}
+
 /// What a scheduler needs to know beside the jobs.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -75,7 +83,6 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     settings: Settings,
-    cluster: Cluster,
     capacity: Capacity,
     room: Room,
 }
@@ -93,21 +100,22 @@ enum Room {
 }
 
 impl Scheduler {
-    /// A scheduler of a cluster without jobs.
+    /// A scheduler of hosts without jobs; they must have equal numbers of GPUs where the [rule wants it](Rule::wants_equal_hosts).
     #[must_use]
-    pub fn new(rule: Rule, cluster: Cluster, settings: Settings) -> Self {
+    pub fn new(rule: Rule, hosts: impl Into<Capacity>, settings: Settings) -> Self {
+        let capacity = hosts.into();
         let room = match rule {
             Rule::Fifo => Room::Fifo(Fifo::default()),
-            Rule::Srtf => Room::Shortest(Shortest::new(cluster, false)),
-            Rule::Srsf => Room::Shortest(Shortest::new(cluster, true)),
+            Rule::Srtf => Room::Shortest(Shortest::new(&capacity, false)),
+            Rule::Srsf => Room::Shortest(Shortest::new(&capacity, true)),
             Rule::Tiresias => Room::Tiresias(Tiresias::new()),
-            Rule::AntMan => Room::AntMan(AntMan::new(cluster, settings.timing)),
-            Rule::Themis if settings.timing == Timing::Paper => Room::Auction(Auction::new(cluster)),
-            Rule::Themis => Room::Themis(Themis::new(cluster)),
-            Rule::Gandiva(options) => Room::Gandiva(Gandiva::new(cluster, &settings, options)),
-            Rule::Muri(options) => Room::Muri(Box::new(Muri::new(cluster, &settings, options))),
+            Rule::AntMan => Room::AntMan(AntMan::new(capacity.cluster(), settings.timing)),
+            Rule::Themis if settings.timing == Timing::Paper => Room::Auction(Auction::new(&capacity)),
+            Rule::Themis => Room::Themis(Themis::new(&capacity)),
+            Rule::Gandiva(options) => Room::Gandiva(Gandiva::new(capacity.cluster(), &settings, options)),
+            Rule::Muri(options) => Room::Muri(Box::new(Muri::new(&capacity, &settings, options))),
         };
-        Self { settings, cluster, capacity: Capacity::new(cluster), room }
+        Self { settings, capacity, room }
     }
 
     /// A job came. It must fit in the cluster ([`Cluster::holds`]), or it waits for ever.
@@ -232,11 +240,5 @@ impl Scheduler {
     #[must_use]
     pub fn capacity(&self) -> &Capacity {
         &self.capacity
-    }
-
-    /// The cluster.
-    #[must_use]
-    pub fn cluster(&self) -> Cluster {
-        self.cluster
     }
 }

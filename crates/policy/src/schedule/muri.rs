@@ -18,7 +18,7 @@ use self::{
 };
 use super::{
     Settings,
-    hosts::{Capacity, Cluster, Hosts},
+    hosts::{Capacity, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
 };
 use crate::muri::{GROUP_MAX, Order, Timing};
@@ -85,13 +85,13 @@ struct Candidate {
 }
 
 impl Muri {
-    pub(super) fn new(cluster: Cluster, settings: &Settings, options: MuriOptions) -> Self {
+    pub(super) fn new(capacity: &Capacity, settings: &Settings, options: MuriOptions) -> Self {
         let mut grouping = Grouping::new(settings.timing, options, settings.profiles.clone());
         if !options.matching && settings.timing == Timing::Artifact {
             grouping.sharing_of_four = Some(SHARING_UNMATCHED);
         }
         Self {
-            capacity: Capacity::new(cluster),
+            capacity: capacity.clone(),
             options,
             buckets: Vec::new(),
             key: Vec::new(),
@@ -101,7 +101,7 @@ impl Muri {
             arrivals: 0,
             chosen: (Vec::new(), 0),
             grouping,
-            hosts: Hosts::new(cluster),
+            hosts: Hosts::new(capacity),
             scratch: Vec::new(),
         }
     }

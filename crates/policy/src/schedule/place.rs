@@ -15,7 +15,7 @@ use alloc::{
 };
 
 use super::{
-    hosts::{Capacity, Cluster},
+    hosts::Capacity,
     job::{Decision, Job, JobIndex, Place},
 };
 
@@ -34,7 +34,6 @@ pub struct Unplaced {
 /// The hosts of a cluster, the leaves that they hang on, and what is free of them.
 #[derive(Clone, Debug)]
 pub struct Placer {
-    cluster: Cluster,
     capacity: Capacity,
     /// Hosts by leaf.
     leaves: Vec<Vec<u32>>,
@@ -45,14 +44,14 @@ pub struct Placer {
 impl Placer {
     /// A cluster without jobs. `leaf_of` says which leaf each host hangs on; hosts that it does not name hang on the first.
     #[must_use]
-    pub fn new(cluster: Cluster, leaf_of: &[u32]) -> Self {
-        let hosts = cluster.hosts as usize;
+    pub fn new(hosts: impl Into<Capacity>, leaf_of: &[u32]) -> Self {
+        let capacity = hosts.into();
         let mut leaves = vec![Vec::new(); leaf_of.iter().max().map_or(1, |last| *last as usize + 1)];
-        for host in 0..cluster.hosts {
+        for host in 0..capacity.full().len() as u32 {
             let leaf = leaf_of.get(host as usize).copied().unwrap_or(0);
             leaves[leaf as usize].push(host);
         }
-        Self { cluster, capacity: Capacity::new(cluster), leaves, free: vec![cluster.gpus_per_host; hosts] }
+        Self { free: capacity.by_host().to_vec(), capacity, leaves }
     }
 
     /// From now on this is what hosts have to give.
@@ -114,7 +113,7 @@ impl Placer {
     pub fn scatter(&self, unplaced: &[Unplaced], seed: u64) -> Vec<Place> {
         let (mut free, mut draw, mut places) = (self.free.clone(), Draw(seed), Vec::new());
         for group in unplaced {
-            let mut hosts: Vec<u32> = (0..self.cluster.hosts).filter(|host| free[*host as usize] > 0).collect();
+            let mut hosts: Vec<u32> = (0..free.len() as u32).filter(|host| free[*host as usize] > 0).collect();
             draw.shuffle(&mut hosts);
             if !take(&mut free, group, hosts, &mut places) {
                 return Vec::new();
@@ -245,7 +244,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{
-        super::job::{Run, samples::job},
+        super::{
+            hosts::Cluster,
+            job::{Run, samples::job},
+        },
         *,
     };
 
@@ -262,7 +264,7 @@ mod tests {
     fn settle(placer: &mut Placer, before: &Decision, mut next: Decision, jobs: &[Job]) -> Decision {
         let unplaced = placer.keep(before, &mut next, jobs);
         next.places.extend(placer.candidates(&unplaced, 1, 7).swap_remove(0));
-        next.check(CLUSTER, jobs).unwrap();
+        next.check(&CLUSTER.into(), jobs).unwrap();
         next
     }
 
@@ -327,7 +329,7 @@ mod tests {
             found.push(placer.scatter(&unplaced, seed));
             for places in &found {
                 let whole = Decision { places: [first.places.clone(), places.clone()].concat(), ..next.clone() };
-                prop_assert_eq!(whole.check(CLUSTER, &jobs), Ok(()));
+                prop_assert_eq!(whole.check(&CLUSTER.into(), &jobs), Ok(()));
             }
             found.pop();
             for (at, places) in found.iter().enumerate() {

@@ -54,15 +54,14 @@ impl Scheduler {
         let ways = if said.groups_share {
             alloc::vec![said.clone()]
         } else {
-            let mut placer = Placer::new(self.cluster, view.leaf_of);
-            placer.follow(&self.capacity);
+            let mut placer = Placer::new(self.capacity.clone(), view.leaf_of);
             let mut kept = said.clone();
             let unplaced = placer.keep(view.standing, &mut kept, view.jobs);
             let whole = |places: Vec<super::Place>| Decision { places: [kept.places.as_slice(), &places].concat(), ..kept.clone() };
             placer.candidates(&unplaced, n.saturating_sub(found.len()), view.seed).into_iter().map(whole).collect()
         };
         for decision in ways {
-            let fits = decision.check(self.cluster, view.jobs).is_ok() && decision.check_there(&self.capacity).is_ok();
+            let fits = decision.check(&self.capacity, view.jobs).is_ok() && decision.check_there(&self.capacity).is_ok();
             let is_new = found.iter().all(|known| (&known.decision.runs, &known.decision.places) != (&decision.runs, &decision.places));
             if found.len() < n && fits && is_new && !decision.runs.is_empty() {
                 found.push(Candidate { decision });
@@ -110,7 +109,7 @@ mod tests {
             assert_eq!(runs.iter().map(|run| run.job).collect::<Vec<_>>(), [1, 2, 0]);
             let ranks = [(0, 5.0), (1, 7.0), (2, 9.0)].map(|(before, value)| Reason::Rank { before, value });
             assert_eq!(*reasons, ranks);
-            assert_eq!(candidate.decision.check(CLUSTER, &jobs), Ok(()));
+            assert_eq!(candidate.decision.check(&CLUSTER.into(), &jobs), Ok(()));
             assert!(found[..at].iter().all(|other| other.decision.places != candidate.decision.places));
         }
     }

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::{
-    hosts::{Capacity, Cluster, Hosts},
+    hosts::{Capacity, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
     order::resort,
 };
@@ -26,8 +26,8 @@ pub(super) struct Shortest {
 }
 
 impl Shortest {
-    pub(super) fn new(cluster: Cluster, service: bool) -> Self {
-        Self { service, order: Vec::new(), key: Vec::new(), moved: Vec::new(), scratch: Vec::new(), hosts: Hosts::new(cluster) }
+    pub(super) fn new(capacity: &Capacity, service: bool) -> Self {
+        Self { service, order: Vec::new(), key: Vec::new(), moved: Vec::new(), scratch: Vec::new(), hosts: Hosts::new(capacity) }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 use self::fractions::{Claim, fractions};
 use super::{
-    hosts::{Capacity, Cluster, Hosts},
+    hosts::{Capacity, Hosts},
     job::{Decision, Job, JobIndex, Reason, Run},
 };
 
@@ -39,7 +39,8 @@ struct Account {
 
 #[derive(Clone, Debug)]
 pub(super) struct Themis {
-    cluster: Cluster,
+    /// GPUs of all hosts.
+    gpus: u32,
     order: Vec<JobIndex>,
     accounts: Vec<Account>,
     last_s: f64,
@@ -47,8 +48,8 @@ pub(super) struct Themis {
 }
 
 impl Themis {
-    pub(super) fn new(cluster: Cluster) -> Self {
-        Self { cluster, order: Vec::new(), accounts: Vec::new(), last_s: 0.0, hosts: Hosts::new(cluster) }
+    pub(super) fn new(capacity: &Capacity) -> Self {
+        Self { gpus: capacity.all(), order: Vec::new(), accounts: Vec::new(), last_s: 0.0, hosts: Hosts::new(capacity) }
     }
 
     pub(super) fn arrive(&mut self, job: JobIndex) {
@@ -119,7 +120,7 @@ impl Themis {
             return;
         }
         // The share of each job in GPUs, rounded up.
-        let gpus = f64::from(self.cluster.gpus().div_ceil(n as u32));
+        let gpus = f64::from(self.gpus.div_ceil(n as u32));
         let mut claims = Vec::with_capacity(n);
         for &job in &self.order {
             let (j, account) = (&jobs[job as usize], &mut self.accounts[job as usize]);
@@ -132,7 +133,7 @@ impl Themis {
             let alone_s = account.alone_s + j.left / share;
             claims.push(Claim { gpus: f64::from(j.gpus), waited: (now_s - j.submitted_s) / alone_s, left: j.remaining_s() / alone_s });
         }
-        let fractions = fractions(&claims, f64::from(self.cluster.gpus()));
+        let fractions = fractions(&claims, f64::from(self.gpus));
         for (&job, fraction) in self.order.iter().zip(fractions) {
             let account = &mut self.accounts[job as usize];
             let ran_s = jobs[job as usize].ran_s;

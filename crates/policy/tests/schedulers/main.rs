@@ -49,7 +49,7 @@ fn scheduler_timed(rule: Rule, cluster: Cluster, timing: Timing) -> Scheduler {
 fn decide(scheduler: &mut Scheduler, now_s: f64, jobs: &mut [Job]) -> Decision {
     let mut out = Decision::default();
     scheduler.decide(now_s, jobs, &mut out);
-    out.check(scheduler.cluster(), jobs).expect("a decision that can be carried out");
+    out.check(scheduler.capacity(), jobs).expect("a decision that can be carried out");
     assert_eq!(out.reasons.len(), out.runs.len(), "each run has a reason");
     jobs.iter_mut().for_each(|job| job.running = false);
     for run in &out.runs {
@@ -300,7 +300,7 @@ proptest! {
                 decisions.push(decide(&mut scheduler, 100.0 * at as f64, &mut jobs));
                 if ask {
                     let offered = scheduler.alternatives(&jobs);
-                    assert!(offered.iter().all(|decision| decision.check(TWO_HOSTS, &jobs) == Ok(()) && !decision.runs.is_empty()));
+                    assert!(offered.iter().all(|decision| decision.check(&TWO_HOSTS.into(), &jobs) == Ok(()) && !decision.runs.is_empty()));
                 }
             }
             decisions

@@ -54,7 +54,7 @@ impl World {
             }
             now_s = at_s;
             self.scheduler.decide(now_s, &self.jobs, &mut decision);
-            decision.check(self.scheduler.cluster(), &self.jobs).expect("a decision that can be carried out");
+            decision.check(self.scheduler.capacity(), &self.jobs).expect("a decision that can be carried out");
             let decided = Decided { at_s, decision, jobs: self.jobs.clone() };
             look(&decided);
             decision = decided.decision;

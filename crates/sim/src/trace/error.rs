@@ -154,7 +154,7 @@ pub enum TraceError {
     #[error("no jobs")]
     Empty,
     /// A job that does not fit in the empty cluster.
-    #[error("line {line}: job {} needs {gpus} GPUs; {hosts} hosts of {gpus_per_host} do not hold it", OneLine(format_args!("{id:?}")))]
+    #[error("line {line}: job {} needs {gpus} GPUs; {hosts} hosts have {has}", OneLine(format_args!("{id:?}")))]
     TooLarge {
         /// Where.
         line: u64,
@@ -164,8 +164,20 @@ pub enum TraceError {
         gpus: u32,
         /// Hosts of the cluster.
         hosts: u32,
-        /// GPUs in each.
-        gpus_per_host: u32,
+        /// GPUs of all of them.
+        has: u32,
+    },
+    /// Hosts with unequal numbers of GPUs under a policy that counts its places by the host.
+    #[error("host {} has {has} GPUs and host {} has {other_has}; this policy wants equal hosts", OneLine(format_args!("{host:?}")), OneLine(format_args!("{other:?}")))]
+    Unequal {
+        /// The first host.
+        host: String,
+        /// Its GPUs.
+        has: u32,
+        /// The first one that has others.
+        other: String,
+        /// Its GPUs.
+        other_has: u32,
     },
     /// The scheduler decided what cannot be done; nothing of it was carried out.
     #[error("at {now_s} s the policy decided what cannot be done: {source}")]

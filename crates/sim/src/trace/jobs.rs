@@ -3,7 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use ::job::TrafficPhase;
-use policy::{muri::Profile, schedule::Cluster};
+use policy::{muri::Profile, schedule::Capacity};
 use units::Nanos;
 
 use super::TraceError;
@@ -70,9 +70,9 @@ impl Trace {
     ///
     /// # Errors
     /// [`TraceError::TooLarge`] for the first that does not.
-    pub fn check(&self, cluster: Cluster) -> Result<(), TraceError> {
-        let Some(job) = self.jobs.iter().find(|job| !cluster.holds(job.gpus)) else { return Ok(()) };
-        let Cluster { hosts, gpus_per_host } = cluster;
-        Err(TraceError::TooLarge { line: job.line, id: job.id.clone(), gpus: job.gpus, hosts, gpus_per_host })
+    pub fn check(&self, hosts: &Capacity) -> Result<(), TraceError> {
+        let Some(job) = self.jobs.iter().find(|job| !hosts.holds(job.gpus)) else { return Ok(()) };
+        let (count, has) = (hosts.full().len() as u32, hosts.all());
+        Err(TraceError::TooLarge { line: job.line, id: job.id.clone(), gpus: job.gpus, hosts: count, has })
     }
 }

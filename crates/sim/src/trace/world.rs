@@ -16,9 +16,10 @@ mod outages;
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
+use fabric::Fabric;
 use policy::{
     muri::Timing,
-    schedule::{Cluster, Decision, Fairness, Job, JobIndex, Placer, Rule, Run, Scheduler, Settings},
+    schedule::{Capacity, Cluster, Decision, Fairness, Job, JobIndex, Placer, Rule, Run, Scheduler, Settings},
 };
 
 use self::outages::Outages;
@@ -52,6 +53,34 @@ pub struct Setup<'a> {
     pub faults: Option<FaultSetup<'a>>,
 }
 
+/// What hosts have: of the first ones of a fabric each what it states, and no more of any host than the cluster says.
+#[must_use]
+pub fn capacity_on(cluster: Cluster, fabric: Option<&Fabric>) -> Capacity {
+    let Some(fabric) = fabric else { return cluster.into() };
+    let stated = fabric.hosts().map(|host| fabric.gpus(host).and_then(|gpus| gpus.count));
+    // A host that is not on the fabric is found missing by who plays the network.
+    let all = stated.chain(core::iter::repeat(None)).take(cluster.hosts as usize);
+    Capacity::of_hosts(all.map(|count| count.unwrap_or(cluster.gpus_per_host).min(cluster.gpus_per_host)).collect())
+}
+
+impl Setup<'_> {
+    fn capacity(&self) -> Capacity {
+        capacity_on(self.cluster, self.network.map(|network| network.router.fabric()))
+    }
+
+    /// Checks that the policy knows what to do with these hosts.
+    fn check(&self, capacity: &Capacity) -> Result<(), TraceError> {
+        let Some(network) = self.network.filter(|_| self.rule.wants_equal_hosts()) else { return Ok(()) };
+        let fabric = network.router.fabric();
+        let mut hosts = fabric.hosts().map(|host| fabric.node(host).name.clone()).zip(capacity.full().iter().copied());
+        let Some((host, has)) = hosts.next() else { return Ok(()) };
+        match hosts.find(|(_, other)| *other != has) {
+            Some((other, other_has)) => Err(TraceError::Unequal { host, has, other, other_has }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Plays a trace to its end.
 ///
 /// # Errors
@@ -69,8 +98,10 @@ pub fn run_watched(trace: &Trace, setup: &Setup<'_>, watcher: Watcher<'_>) -> Re
 }
 
 fn play(trace: &Trace, setup: &Setup<'_>, watcher: Option<Watcher<'_>>) -> Result<Outcome, TraceError> {
-    trace.check(setup.cluster)?;
-    let mut world = World::new(trace, setup, watcher)?;
+    let capacity = setup.capacity();
+    trace.check(&capacity)?;
+    setup.check(&capacity)?;
+    let mut world = World::new(trace, setup, &capacity, watcher)?;
     while world.step()? {}
     let jct_s = world.ended_s.iter().zip(&trace.jobs).map(|(end, job)| end - job.submitted_s).collect();
     let ended_s = world.ended_s.iter().copied().fold(0.0, f64::max);
@@ -129,7 +160,7 @@ struct World<'a, 'w> {
 }
 
 impl<'a, 'w> World<'a, 'w> {
-    fn new(trace: &'a Trace, setup: &Setup<'a>, watcher: Option<Watcher<'w>>) -> Result<Self, TraceError> {
+    fn new(trace: &'a Trace, setup: &Setup<'a>, capacity: &Capacity, watcher: Option<Watcher<'w>>) -> Result<Self, TraceError> {
         let settings = Settings { timing: setup.timing, profiles: trace.profiles.clone(), explain: false };
         let job = |job: &super::TraceJob| Job {
             gpus: job.gpus,
@@ -146,7 +177,7 @@ impl<'a, 'w> World<'a, 'w> {
         };
         let jobs: Vec<Job> = trace.jobs.iter().map(job).collect();
         let n = jobs.len();
-        let network = setup.network.map(|network| Network::new(trace, setup.cluster, setup.rule, network)).transpose();
+        let network = setup.network.map(|network| Network::new(trace, capacity, setup.rule, network)).transpose();
         let network = network.map_err(refused(0.0))?;
         let iterations = || jobs.iter().map(|job| job.left);
         let outages = setup.faults.map(|faults| Outages::new(&faults, setup, iterations())).transpose()?;
@@ -156,11 +187,11 @@ impl<'a, 'w> World<'a, 'w> {
             trace,
             setup: *setup,
             watcher,
-            placer: placed.then(|| Placer::new(setup.cluster, &leaves)),
+            placer: placed.then(|| Placer::new(capacity.clone(), &leaves)),
             network,
             outages,
             shaken: false,
-            scheduler: Scheduler::new(setup.rule, setup.cluster, settings),
+            scheduler: Scheduler::new(setup.rule, capacity.clone(), settings),
             arrivals: arrivals(&jobs),
             jobs,
             next_arrival: 0,
@@ -174,7 +205,7 @@ impl<'a, 'w> World<'a, 'w> {
             ending: Vec::new(),
             change_s: f64::INFINITY,
             ended_s: alloc::vec![0.0; n],
-            fairness: Fairness::new(setup.cluster),
+            fairness: Fairness::new(capacity.all()),
             rho: alloc::vec![1.0; n],
             in_system: 0,
             decisions: 0,
@@ -295,7 +326,7 @@ impl<'a, 'w> World<'a, 'w> {
         self.decision.clone_from(&self.said);
         let now_s = self.now_s;
         let infeasible = |source| TraceError::Infeasible { now_s, source };
-        self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)?;
+        self.decision.check(self.scheduler.capacity(), &self.jobs).map_err(infeasible)?;
         self.place()?;
         if self.outages.is_some() {
             self.decision.check_there(self.scheduler.capacity()).map_err(infeasible)?;
@@ -330,7 +361,7 @@ impl<'a, 'w> World<'a, 'w> {
         // Hosts that fail are named by their numbers, so with faults names stay what they are.
         if let Some(network) = self.network.as_mut().filter(|_| self.decision.groups_share && self.outages.is_none()) {
             network.name_hosts((self.trace, &self.jobs), &self.before, &mut self.decision, self.decisions).map_err(refused(self.now_s))?;
-            return self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible);
+            return self.decision.check(self.scheduler.capacity(), &self.jobs).map_err(infeasible);
         }
         if self.placer.is_none() || self.decision.groups_share {
             return Ok(());
@@ -342,7 +373,7 @@ impl<'a, 'w> World<'a, 'w> {
             network.improve((self.trace, &self.jobs), &mut self.decision, placer, when).map_err(refused(self.now_s))?;
         }
         let infeasible = |source| TraceError::Infeasible { now_s: self.now_s, source };
-        self.decision.check(self.setup.cluster, &self.jobs).map_err(infeasible)
+        self.decision.check(self.scheduler.capacity(), &self.jobs).map_err(infeasible)
     }
 
     /// Leaves groups where they were, and chooses places for the others.
@@ -372,7 +403,7 @@ impl<'a, 'w> World<'a, 'w> {
         let horizon_s = self.now_s / f64::from(self.changes.max(1));
         let mut best = (self.worth(horizon_s)?, self.decision.clone());
         for other in self.scheduler.alternatives(&self.jobs) {
-            if other.runs == self.said.runs || other.check(self.setup.cluster, &self.jobs).is_err() {
+            if other.runs == self.said.runs || other.check(self.scheduler.capacity(), &self.jobs).is_err() {
                 continue;
             }
             self.decision = other;

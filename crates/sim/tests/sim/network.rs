@@ -9,6 +9,7 @@ use antiphase_sim::trace::{
 use fabric::{
     Fabric,
     generate::{Clos2, clos2},
+    native,
     route::{Ecmp, Router},
 };
 use policy::{
@@ -46,6 +47,49 @@ fn play(fabric: &Fabric, rows: &[Row], rule: Rule, ranker: Ranker, control: Netw
 
 fn on_links(outcome: &Outcome) -> NetworkOutcome {
     outcome.network.clone().unwrap()
+}
+
+/// Three hosts of 4, 8 and 2 GPUs on one switch.
+const UNEQUAL: &str = "schema: antiphase.fabric/v1
+hosts: [a, b, c]
+gpus: [{hosts: [a], count: 4}, {hosts: [b], count: 8, type: h100}, {hosts: [c], count: 2}]
+switches: [{name: s, tier: 1}]
+cables:
+  - {ends: [a, s], capacity: 100G}
+  - {ends: [b, s], capacity: 100G}
+  - {ends: [c, s], capacity: 100G}
+";
+
+#[test]
+fn nobody_has_more_of_an_unequal_host_than_it_states() {
+    let fabric = native::read(UNEQUAL).unwrap();
+    let router = Router::new(&fabric, Ecmp::Spread, &[]).unwrap();
+    let cluster = Cluster { hosts: 3, gpus_per_host: 8 };
+    // Fourteen GPUs in all; jobs that fit a host, jobs that span some, and one that wants all.
+    let rows: Vec<Row> = [4, 8, 2, 6, 10, 14, 1, 3, 5, 12].into_iter().zip(0..).map(|(gpus, at)| (gpus, at * 20, 400, 500, 100)).collect();
+    let rules = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis, Rule::Muri(MuriOptions::default())];
+    for (rule, ranker) in rules.into_iter().zip([Ranker::None, Ranker::Antiphase, Ranker::Random].into_iter().cycle()) {
+        let network = NetworkSetup { router: &router, ranker, control: NetworkControl::Free, moves: false, seed: 1 };
+        let setup = Setup { cluster, rule, timing: Timing::Paper, network: Some(network), faults: None };
+        let mut most = [0_u32; 3];
+        let outcome = run_watched(&trace(&rows), &setup, &mut |told| {
+            if let Told::Job(event) = told {
+                event.places.iter().for_each(|(host, gpus)| most[*host as usize] = most[*host as usize].max(*gpus));
+            }
+        });
+        assert!(outcome.unwrap().jct_s.iter().all(|jct_s| jct_s.is_finite()), "{rule:?}");
+        assert_eq!(most, [4, 8, 2], "{rule:?}: the job of 14 has all, and nobody more");
+    }
+    for rule in [Rule::AntMan, Rule::Gandiva(GandivaOptions::default())] {
+        let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, moves: false, seed: 1 };
+        let refused = run(&trace(&rows), &Setup { cluster, rule, timing: Timing::Paper, network: Some(network), faults: None });
+        let said = "host \"a\" has 4 GPUs and host \"b\" has 8; this policy wants equal hosts";
+        assert_eq!(refused.unwrap_err().to_string(), said);
+        // What is used of each is equal.
+        let four = Cluster { hosts: 2, gpus_per_host: 4 };
+        let jobs: Vec<Row> = rows.iter().copied().filter(|row| row.0 <= 8).collect();
+        run(&trace(&jobs), &Setup { cluster: four, rule, timing: Timing::Paper, network: Some(network), faults: None }).unwrap();
+    }
 }
 
 /// Two jobs of five on leaves of four: both have one host on the middle leaf, and so they meet on its uplink.

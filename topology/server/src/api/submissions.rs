@@ -99,19 +99,21 @@ impl Api {
     /// How long an iteration of a job takes alone, and that it is a job: it is placed for trial on the first hosts of the fabric.
     async fn period(&self, who: Option<Who>, scheduler: &SchedulerHandle, doc: &Arc<JobDoc>, gpus: u32) -> Result<Nanos, ApiError> {
         let view = self.0.controller.fabric().await?.ok_or(Refusal::NoFabric)?;
-        let per_host = scheduler.config.gpus_per_host;
-        let without = scheduler.config.without.clone();
+        let config = scheduler.config.clone();
         let (doc, version) = (Arc::clone(doc), view.version);
         let read = move || {
             let fabric = &view.fabric;
-            let names = fabric.hosts().map(|host| fabric.node(host).name.clone()).filter(|name| !without.contains(name));
-            let names: Vec<String> = names.collect();
-            let has = u32::try_from(names.len()).unwrap_or(u32::MAX).saturating_mul(per_host);
+            let all = fabric.hosts().map(|host| (fabric.node(host).name.clone(), config.gpus(fabric, host)));
+            let mut hosts: Vec<(String, u32)> = all.filter(|(name, _)| !config.without.contains(name)).collect();
+            let has = hosts.iter().fold(0_u32, |sum, (_, gpus)| sum.saturating_add(*gpus));
+            // The plan knows jobs with as many ranks on each host but the last; how long an iteration takes alone depends little on which.
+            hosts.sort_by_key(|(_, gpus)| std::cmp::Reverse(*gpus));
+            let per_host = hosts.first().map_or(1, |(_, gpus)| *gpus);
             if gpus == 0 || gpus > has {
                 return Err(SubmissionRefusal::TooLarge { job: doc.id.clone(), gpus, has }.to_string());
             }
-            let share = |(at, host): (u32, String)| (host, per_host.min(gpus - at * per_host));
-            let place: Vec<(String, u32)> = (0..gpus.div_ceil(per_host)).zip(names).map(share).collect();
+            let share = |(at, (host, _)): (u32, (String, u32))| (host, per_host.min(gpus - at * per_host));
+            let place: Vec<(String, u32)> = (0..gpus.div_ceil(per_host)).zip(hosts).map(share).collect();
             resolve::definitions(fabric, &[Arc::new(placed(&doc, &place)?)])
         };
         let mut made = self.read_change(who, read).await?.map_err(ApiError::invalid)?;

@@ -1,12 +1,11 @@
 //! The table of the scheduler.
 
+use fabric::Fabric;
 use policy::schedule::Rule;
 use serde::Deserialize;
-use state::scheduler::Settings;
-use units::Nanos;
+use state::{config::GPUS_PER_HOST, scheduler::Settings};
+use units::{Nanos, NodeId};
 
-/// Most GPUs of a host: beyond the largest racks that count as one.
-pub(super) const GPUS_PER_HOST_MAX: u32 = 1_024;
 /// A day: who waits longer has forgotten what for.
 pub(super) const SECONDS_MAX: u32 = 86_400;
 
@@ -18,9 +17,9 @@ const NANOS: u64 = 1_000_000_000;
 pub struct SchedulerConfig {
     /// Who runs.
     pub policy: PolicyName,
-    /// GPUs of each host of the fabric.
-    #[serde(default = "gpus_per_host")]
-    pub gpus_per_host: u32,
+    /// GPUs of each host of the fabric, where the fabric does not state them.
+    #[serde(default)]
+    pub gpus_per_host: Option<u32>,
     /// Hosts on which nobody is started.
     #[serde(default)]
     pub without: Vec<String>,
@@ -75,10 +74,6 @@ impl PolicyName {
     }
 }
 
-const fn gpus_per_host() -> u32 {
-    8
-}
-
 /// Rounds of six minutes, as Muri's authors have them.
 const fn round_s() -> u32 {
     360
@@ -97,7 +92,14 @@ impl SchedulerConfig {
     #[must_use]
     pub fn of(policy: PolicyName) -> Self {
         let without = Vec::new();
-        Self { policy, gpus_per_host: gpus_per_host(), without, round_s: round_s(), start_s: start_s(), stop_s: stop_s() }
+        Self { policy, gpus_per_host: None, without, round_s: round_s(), start_s: start_s(), stop_s: stop_s() }
+    }
+
+    /// GPUs of a host: as the fabric states, else as is said here.
+    #[must_use]
+    pub fn gpus(&self, fabric: &Fabric, host: NodeId) -> u32 {
+        let stated = fabric.gpus(host).and_then(|gpus| gpus.count);
+        stated.or(self.gpus_per_host).unwrap_or(GPUS_PER_HOST)
     }
 
     /// As the scheduler takes it.
@@ -106,7 +108,6 @@ impl SchedulerConfig {
         let seconds = |seconds: u32| Nanos(u64::from(seconds) * NANOS);
         Settings {
             rule: self.policy.rule(),
-            gpus_per_host: self.gpus_per_host,
             round: seconds(self.round_s),
             start_within: seconds(self.start_s),
             stop_within: seconds(self.stop_s),

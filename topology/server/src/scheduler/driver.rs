@@ -185,7 +185,7 @@ impl Driver {
         match done {
             Done::Looked(Some(snapshot)) => {
                 let hosts = hosts(&snapshot, &self.config, self.scheduling.submissions());
-                self.gpus = u32::try_from(hosts.all.len()).unwrap_or(u32::MAX).saturating_mul(self.config.gpus_per_host);
+                self.gpus = hosts.gpus();
                 let began = Instant::now();
                 self.scheduling.handle_hosts(now, hosts);
                 self.around.metrics.scheduler_decided(began.elapsed());
@@ -294,7 +294,7 @@ fn hosts<'a>(snapshot: &Snapshot, config: &SchedulerConfig, submissions: impl It
         let leaf = *leaves.entry(nic.map(|link| fabric.link(link).to.node)).or_insert(next);
         let name = fabric.node(host).name.clone();
         if !config.without.contains(&name) {
-            all.push(SchedulerHost { name, leaf });
+            all.push(SchedulerHost { name, leaf, gpus: config.gpus(fabric, host) });
         }
     }
     Hosts { plan_version: snapshot.plan_version, all, taken, others: names }

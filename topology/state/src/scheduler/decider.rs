@@ -11,7 +11,7 @@ use alloc::{
 
 use policy::{
     muri::{Profile, Stages, Timing},
-    schedule::{Cluster, Decision, InfeasibleError, Job, JobIndex, LEASE_S, Reason, Rule, Scheduler},
+    schedule::{Capacity, Decision, InfeasibleError, Job, JobIndex, LEASE_S, Reason, Rule, Scheduler},
 };
 use units::{FabricTime, Nanos};
 
@@ -55,12 +55,11 @@ pub(super) struct Decider {
     /// What tests decide in the policy's place.
     #[cfg(test)]
     script: Option<fn(&[Job]) -> Decision>,
-    gpus_per_host: u32,
-    /// The hosts that the policy counts on, by number: those on which nobody else committed jobs.
-    hosts: Vec<String>,
+    /// The hosts that the policy counts on, by number, with their GPUs: those on which nobody else committed jobs.
+    hosts: Vec<(String, u32)>,
     numbers: BTreeMap<String, u32>,
-    /// Hosts with jobs of others.
-    taken: BTreeSet<String>,
+    /// Hosts with jobs of others, and their GPUs.
+    taken: BTreeMap<String, u32>,
     jobs: Vec<Job>,
     names: Vec<Arc<str>>,
     index: BTreeMap<Arc<str>, JobIndex>,
@@ -70,16 +69,15 @@ pub(super) struct Decider {
 }
 
 impl Decider {
-    pub(super) fn new(rule: Rule, gpus_per_host: u32, origin: FabricTime) -> Self {
+    pub(super) fn new(rule: Rule, origin: FabricTime) -> Self {
         Self {
             rule,
-            policy: scheduler(rule, Cluster { hosts: 0, gpus_per_host }),
+            policy: scheduler(rule, Capacity::of_hosts(Vec::new())),
             #[cfg(test)]
             script: None,
-            gpus_per_host,
             hosts: Vec::new(),
             numbers: BTreeMap::new(),
-            taken: BTreeSet::new(),
+            taken: BTreeMap::new(),
             jobs: Vec::new(),
             names: Vec::new(),
             index: BTreeMap::new(),
@@ -105,13 +103,12 @@ impl Decider {
         submissions: &BTreeMap<Arc<str>, Arc<Submission>>,
     ) -> Result<Target, Unfit> {
         self.follow(now, hosts, submissions);
-        let cluster = self.cluster();
         self.policy.decide(seconds(self.origin, now), &self.jobs, &mut self.decision);
         #[cfg(test)]
         if let Some(script) = self.script {
             self.decision = script(&self.jobs);
         }
-        self.check(cluster)?;
+        self.check()?;
         let runs = self.decision.runs.iter().enumerate();
         let mut target: Target = runs
             .filter_map(|(at, run)| Some((Arc::clone(self.names.get(run.job as usize)?), self.says(now, self.decision.reasons.get(at)))))
@@ -120,13 +117,13 @@ impl Decider {
         let stays = |s: &&Arc<Submission>| decided(s) && active(s) && self.gpus_here(s) == 0;
         let stay = submissions.values().filter(stays).map(|s| (Arc::clone(&s.name), "stands on hosts with jobs of others".to_string()));
         target.extend(stay);
-        self.fill(cluster.gpus().saturating_sub(used), submissions, &mut target);
+        self.fill(self.gpus().saturating_sub(used), submissions, &mut target);
         Ok(target)
     }
 
     /// GPUs on which the policy counts.
     pub(super) fn gpus(&self) -> u32 {
-        self.cluster().gpus()
+        self.hosts.iter().fold(0, |sum, (_, gpus)| sum.saturating_add(*gpus))
     }
 
     /// When the policy would decide otherwise though no job comes or ends.
@@ -136,12 +133,8 @@ impl Decider {
         next_s.is_finite().then(|| self.origin.saturating_add(Nanos((next_s.max(0.0) * NS) as u64)).max(now.saturating_add(REST)))
     }
 
-    fn cluster(&self) -> Cluster {
-        Cluster { hosts: u32::try_from(self.hosts.len()).unwrap_or(u32::MAX), gpus_per_host: self.gpus_per_host }
-    }
-
-    fn check(&self, cluster: Cluster) -> Result<(), Unfit> {
-        self.decision.check(cluster, &self.jobs).map_err(|source| {
+    fn check(&self) -> Result<(), Unfit> {
+        self.decision.check(self.policy.capacity(), &self.jobs).map_err(|source| {
             let job = match &source {
                 InfeasibleError::Job { job } | InfeasibleError::Gpus { job, .. } | InfeasibleError::Iteration { job, .. } => Some(*job),
                 _ => None,
@@ -161,13 +154,14 @@ impl Decider {
 
     /// Tells the policy who came, who is gone, and how far everybody is.
     fn follow(&mut self, now: FabricTime, hosts: &Hosts, submissions: &BTreeMap<Arc<str>, Arc<Submission>>) {
-        let usable: Vec<String> = hosts.all.iter().map(|host| &host.name).filter(|name| !hosts.taken.contains(*name)).cloned().collect();
+        let (taken, usable): (Vec<_>, Vec<_>) =
+            hosts.all.iter().map(|host| (host.name.clone(), host.gpus)).partition(|(name, _)| hosts.taken.contains(name));
         let is_new = self.hosts != usable;
         if is_new {
-            self.numbers = usable.iter().cloned().zip(0..).collect();
+            self.numbers = usable.iter().map(|(name, _)| name.clone()).zip(0..).collect();
             self.hosts = usable;
         }
-        self.taken.clone_from(&hosts.taken);
+        self.taken = taken.into_iter().collect();
         let seen: Vec<(&Arc<Submission>, u32)> = submissions.values().filter_map(|s| Some((s, self.sees(s)?))).collect();
         // A job that gives up hosts of which the policy knew only some is another one to it.
         let changed = |(s, gpus): &(&Arc<Submission>, u32)| {
@@ -204,7 +198,7 @@ impl Decider {
         let now_s = seconds(self.origin, now);
         let until = |(name, job): (&Arc<str>, &JobIndex)| Some((Arc::clone(name), self.policy.until_s(*job)?));
         let untils: BTreeMap<Arc<str>, f64> = self.index.iter().filter_map(until).collect();
-        self.policy = scheduler(self.rule, self.cluster());
+        self.policy = scheduler(self.rule, Capacity::of_hosts(self.hosts.iter().map(|(_, gpus)| *gpus).collect()));
         (self.jobs, self.names, self.index) = (Vec::new(), Vec::new(), BTreeMap::new());
         seen.sort_by_key(|(s, _)| (s.submitted, Arc::clone(&s.name)));
         for (submission, gpus) in seen {
@@ -234,7 +228,7 @@ impl Decider {
     /// others waiting for GPUs that are not there.
     fn sees(&self, submission: &Submission) -> Option<u32> {
         let gpus = if active(submission) { self.gpus_here(submission) } else { submission.spec.gpus };
-        (decided(submission) && self.cluster().holds(gpus)).then_some(gpus)
+        (decided(submission) && gpus > 0 && gpus <= self.gpus()).then_some(gpus)
     }
 
     /// What a job that runs has of the GPUs on which the policy counts: not those on hosts of others, which nobody would get after it.
@@ -249,7 +243,8 @@ impl Decider {
         let mut places = Vec::new();
         for held in &submission.place {
             let number = self.numbers.get(&held.host);
-            if !held.fits(self.gpus_per_host) || (number.is_none() && !self.taken.contains(&held.host)) {
+            let of = number.and_then(|number| self.hosts.get(*number as usize)).map(|(_, gpus)| gpus);
+            if !of.or_else(|| self.taken.get(&held.host)).is_some_and(|gpus| held.fits(*gpus)) {
                 return None;
             }
             places.extend(number.map(|number| (*number, u32::try_from(held.gpus.len()).unwrap_or(u32::MAX))));
@@ -298,10 +293,10 @@ fn active(submission: &Submission) -> bool {
     matches!(submission.state, SubmissionState::Starting | SubmissionState::Running)
 }
 
-fn scheduler(rule: Rule, cluster: Cluster) -> Scheduler {
+fn scheduler(rule: Rule, hosts: Capacity) -> Scheduler {
     let profile = Profile { iteration_s: 1.0, stages: Stages { load_s: 0.0, gpu_s: 1.0, net_s: 0.0 }, restart_s: RESTART_S };
     let settings = policy::schedule::Settings { timing: Timing::Paper, profiles: vec![profile], explain: true };
-    Scheduler::new(rule, cluster, settings)
+    Scheduler::new(rule, hosts, settings)
 }
 
 fn seconds(origin: FabricTime, at: FabricTime) -> f64 {

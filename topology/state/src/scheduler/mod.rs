@@ -128,7 +128,7 @@ impl Scheduling {
         let submissions: BTreeMap<Arc<str>, Arc<Submission>> = kept.into_iter().map(|s| (Arc::clone(&s.name), by(now, s))).collect();
         let origin = submissions.values().map(|s| s.submitted).min().unwrap_or(now).min(now);
         let heard = submissions.values().filter(|s| s.state.holds()).map(|s| (Arc::clone(&s.name), now)).collect();
-        let decider = Decider::new(settings.rule, settings.gpus_per_host, origin);
+        let decider = Decider::new(settings.rule, origin);
         let mut scheduling = Self {
             settings,
             submissions,

@@ -7,9 +7,9 @@ use alloc::{
     vec::Vec,
 };
 
-use policy::schedule::{Cluster, Decision, Job, Place, Placer, Run};
+use policy::schedule::{Capacity, Decision, Job, Place, Placer, Run};
 
-use super::settings::Hosts;
+use super::settings::{Hosts, SchedulerHost};
 use crate::submission::{HostGpus, Submission};
 
 /// GPUs of a host that a job is to have.
@@ -33,9 +33,11 @@ impl Occupied {
     }
 
     /// The lowest free GPUs of each host; `None` where one has too few.
-    pub(super) fn take(&self, shares: &[Share], gpus_per_host: u32) -> Option<Vec<HostGpus>> {
+    pub(super) fn take(&self, shares: &[Share], hosts: &Hosts) -> Option<Vec<HostGpus>> {
+        let of = hosts.by_name();
         let one = |(host, gpus): &Share| {
-            let free = (0..gpus_per_host).filter(|gpu| !self.0.get(host).is_some_and(|held| held.contains(gpu)));
+            let free =
+                (0..of.get(host.as_str()).copied().unwrap_or(0)).filter(|gpu| !self.0.get(host).is_some_and(|held| held.contains(gpu)));
             let taken: Vec<u32> = free.take(*gpus as usize).collect();
             (taken.len() == *gpus as usize).then(|| HostGpus { host: host.clone(), gpus: taken })
         };
@@ -44,32 +46,26 @@ impl Occupied {
 }
 
 /// What a host can give to a job that starts.
-fn free_of(hosts: &Hosts, occupied: &Occupied, name: &str, gpus_per_host: u32) -> u32 {
-    if hosts.taken.contains(name) { 0 } else { gpus_per_host.saturating_sub(occupied.on(name)) }
+fn free_of(hosts: &Hosts, occupied: &Occupied, host: &SchedulerHost) -> u32 {
+    if hosts.taken.contains(&host.name) { 0 } else { host.gpus.saturating_sub(occupied.on(&host.name)) }
 }
 
 /// GPUs that jobs could start on now.
-pub(super) fn free(hosts: &Hosts, occupied: &Occupied, gpus_per_host: u32) -> u32 {
-    hosts.all.iter().map(|host| free_of(hosts, occupied, &host.name, gpus_per_host)).sum()
+pub(super) fn free(hosts: &Hosts, occupied: &Occupied) -> u32 {
+    hosts.all.iter().map(|host| free_of(hosts, occupied, host)).sum()
 }
 
 /// Ways to place jobs of these sizes at the same time, the most compact first: of each job what it has of each host, the hosts with
 /// most first. None when they do not fit.
-pub(super) fn candidates(
-    hosts: &Hosts,
-    occupied: &Occupied,
-    gpus_per_host: u32,
-    sizes: &[u32],
-    n: usize,
-    seed: u64,
-) -> Vec<Vec<Vec<Share>>> {
-    let cluster = Cluster { hosts: u32::try_from(hosts.all.len()).unwrap_or(u32::MAX), gpus_per_host };
+pub(super) fn candidates(hosts: &Hosts, occupied: &Occupied, sizes: &[u32], n: usize, seed: u64) -> Vec<Vec<Vec<Share>>> {
+    let capacity = Capacity::of_hosts(hosts.all.iter().map(|host| host.gpus).collect());
+    let count = u32::try_from(hosts.all.len()).unwrap_or(u32::MAX);
     let leaf_of: Vec<u32> = hosts.all.iter().map(|host| host.leaf).collect();
     // The placer knows what is free by who stays: here one group for each host, which has what is not free of it.
-    let used = hosts.all.iter().map(|host| gpus_per_host - free_of(hosts, occupied, &host.name, gpus_per_host));
+    let used = hosts.all.iter().map(|host| host.gpus - free_of(hosts, occupied, host));
     let mut jobs: Vec<Job> = used.map(job).collect();
-    let standing = (0..cluster.hosts).filter(|host| jobs[*host as usize].gpus > 0);
-    let (mut before, first) = (Decision::default(), cluster.hosts);
+    let standing = (0..count).filter(|host| jobs[*host as usize].gpus > 0);
+    let (mut before, first) = (Decision::default(), count);
     for host in standing {
         before.runs.push(run(host));
         before.places.push(Place { group: host, host, gpus: jobs[host as usize].gpus });
@@ -79,7 +75,7 @@ pub(super) fn candidates(
         decision.runs.push(run(u32::try_from(jobs.len()).unwrap_or(u32::MAX)));
         jobs.push(job(*size));
     }
-    let mut placer = Placer::new(cluster, &leaf_of);
+    let mut placer = Placer::new(capacity, &leaf_of);
     let unplaced = placer.keep(&before, &mut decision, &jobs);
     let shares = |places: Vec<Place>| {
         let mut of: Vec<Vec<Share>> = sizes.iter().map(|_| Vec::new()).collect();

@@ -41,7 +41,7 @@ pub(super) fn apply(
 ) {
     let told = draft.notices.len();
     let (by, done) = match asked {
-        Asked::Submit { by, name, spec } => (Some(by), submit(draft, now, base, settings, hosts, (name, spec))),
+        Asked::Submit { by, name, spec } => (Some(by), submit(draft, now, base, hosts, (name, spec))),
         Asked::Withdraw { by, name } => (Some(by), withdraw(draft, now, base, settings, &name)),
         Asked::Report { name, attempt, report } => (None, reported(draft, now, base, &name, attempt, report)),
     };
@@ -54,7 +54,6 @@ fn submit(
     draft: &mut Draft,
     now: FabricTime,
     base: &Submissions,
-    settings: &Settings,
     hosts: &Hosts,
     (name, spec): (Arc<str>, Arc<SubmissionSpec>),
 ) -> Result<Arc<str>, SubmissionRefusal> {
@@ -65,7 +64,7 @@ fn submit(
     if hosts.others.contains(&*name) {
         return Err(SubmissionRefusal::Committed(name.to_string()));
     }
-    let has = u32::try_from(hosts.all.len()).unwrap_or(u32::MAX).saturating_mul(settings.gpus_per_host);
+    let has = hosts.gpus();
     if spec.gpus == 0 || spec.gpus > has {
         return Err(SubmissionRefusal::TooLarge { job: name.to_string(), gpus: spec.gpus, has });
     }

@@ -177,7 +177,7 @@ impl Scheduling {
     /// Stops jobs that are no longer to run, and those whose hosts are gone.
     fn stop_others(&mut self, now: FabricTime, target: &Target) {
         let stays: BTreeSet<&str> = target.iter().map(|(name, _)| &**name).collect();
-        let there: BTreeSet<&str> = self.hosts.all.iter().map(|host| host.name.as_str()).collect();
+        let there = self.hosts.by_name();
         let next = self.rounds.last_stops.map(|last| last.saturating_add(self.settings.round));
         // A policy with leases stops nobody before its lease has ended; the others would at any event.
         let early =
@@ -194,11 +194,14 @@ impl Scheduling {
                 draft.stops = None;
                 break;
             }
-            let is_no_more = |place: &&HostGpus| !there.contains(place.host.as_str()) || !place.fits(self.settings.gpus_per_host);
+            let is_no_more = |place: &&HostGpus| !there.get(place.host.as_str()).is_some_and(|gpus| place.fits(*gpus));
             if let Some(gone) = known.place.iter().find(is_no_more) {
                 let host = &gone.host;
-                let why =
-                    if there.contains(host.as_str()) { format!("host {host:?} has fewer GPUs") } else { format!("host {host:?} is gone") };
+                let why = if there.contains_key(host.as_str()) {
+                    format!("host {host:?} has fewer GPUs")
+                } else {
+                    format!("host {host:?} is gone")
+                };
                 requests::move_away(&mut draft, now, &self.settings, known, &why);
             } else if stays.contains(&*known.name) {
                 continue;
@@ -220,7 +223,7 @@ impl Scheduling {
     /// Places the first jobs of the target that fit on GPUs that nobody holds.
     fn place_those_who_start(&mut self, target: Target) {
         let occupied = Occupied::of(self.submissions.values());
-        let mut free = places::free(&self.hosts, &occupied, self.settings.gpus_per_host);
+        let mut free = places::free(&self.hosts, &occupied);
         let (mut waits, mut starts) = (BTreeMap::new(), Target::new());
         let chosen: BTreeSet<Arc<str>> = target.iter().map(|(name, _)| Arc::clone(name)).collect();
         for (name, why) in target {
@@ -250,8 +253,7 @@ impl Scheduling {
         let sizes: Vec<u32> = known.iter().map(|s| s.spec.gpus).collect();
         // Without a profile nobody can say which place is better.
         let n = if known.iter().any(|s| s.spec.has_profile) { CANDIDATES_MAX } else { 1 };
-        let gpus_per_host = self.settings.gpus_per_host;
-        let mut candidates = places::candidates(&self.hosts, &occupied, gpus_per_host, &sizes, n, self.rounds.count);
+        let mut candidates = places::candidates(&self.hosts, &occupied, &sizes, n, self.rounds.count);
         if candidates.len() > 1 {
             self.last_ticket += 1;
             let ticket = Ticket(self.last_ticket);
@@ -267,7 +269,7 @@ impl Scheduling {
         let occupied = Occupied::of(self.submissions.values());
         let known = self.submissions.get(&start.name).filter(|s| s.state == SubmissionState::Queued).cloned();
         let free = start.shares.iter().all(|(host, _)| !self.hosts.taken.contains(host));
-        let place = occupied.take(&start.shares, self.settings.gpus_per_host).filter(|_| free);
+        let place = occupied.take(&start.shares, &self.hosts).filter(|_| free);
         let (Some(known), Some(place)) = (known, place) else {
             self.rounds.want();
             return;

@@ -1,6 +1,10 @@
 //! What a scheduler is told, and its limits.
 
-use alloc::{collections::BTreeSet, string::String, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
 
 use policy::schedule::Rule;
 use units::Nanos;
@@ -31,8 +35,6 @@ pub(super) const RESTART_S: f64 = 10.0;
 pub struct Settings {
     /// The policy.
     pub rule: Rule,
-    /// GPUs of each host.
-    pub gpus_per_host: u32,
     /// Least time between two rounds in which jobs are stopped, under a policy that would stop them at any event.
     pub round: Nanos,
     /// How long the executor may take to start a job.
@@ -48,6 +50,8 @@ pub struct SchedulerHost {
     pub name: String,
     /// The leaf on which it hangs.
     pub leaf: u32,
+    /// Its GPUs.
+    pub gpus: u32,
 }
 
 /// The cluster at one moment.
@@ -61,4 +65,17 @@ pub struct Hosts {
     pub taken: BTreeSet<String>,
     /// The jobs that somebody else committed, by name.
     pub others: BTreeSet<String>,
+}
+
+impl Hosts {
+    /// GPUs of all hosts.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.all.iter().fold(0, |sum, host| sum.saturating_add(host.gpus))
+    }
+
+    /// GPUs of each host, by name.
+    pub(super) fn by_name(&self) -> BTreeMap<&str, u32> {
+        self.all.iter().map(|host| (host.name.as_str(), host.gpus)).collect()
+    }
 }

@@ -18,11 +18,12 @@ const HOSTS: u32 = 6;
 
 fn settings(rule: Rule) -> Settings {
     let seconds = |n: u64| Nanos(n * S);
-    Settings { rule, gpus_per_host: GPUS_PER_HOST, round: seconds(360), start_within: seconds(60), stop_within: seconds(120) }
+    Settings { rule, round: seconds(360), start_within: seconds(60), stop_within: seconds(120) }
 }
 
+/// Hosts of [`GPUS_PER_HOST`] GPUs each.
 fn hosts(n: u32) -> Hosts {
-    let all = (0..n).map(|host| SchedulerHost { name: format!("h{host}"), leaf: host / 2 }).collect();
+    let all = (0..n).map(|host| SchedulerHost { name: format!("h{host}"), leaf: host / 2, gpus: GPUS_PER_HOST }).collect();
     Hosts { plan_version: 1, all, ..Hosts::default() }
 }
 
@@ -232,13 +233,14 @@ impl World {
         self.kept[name].state
     }
 
-    /// The service ends at once and begins again.
-    fn restart(&mut self) {
-        self.restart_with(self.scheduling.settings.clone());
+    /// Every second host has so many GPUs from now on, beginning with the first; the fabric is another one.
+    fn unequal(&mut self, gpus: u32) {
+        self.hosts.all.iter_mut().step_by(2).for_each(|host| host.gpus = gpus);
     }
 
-    /// The same, with other settings.
-    fn restart_with(&mut self, settings: Settings) {
+    /// The service ends at once and begins again.
+    fn restart(&mut self) {
+        let settings = self.scheduling.settings.clone();
         self.ranking = None;
         // What lies in the future was written before the clock went back.
         self.kept.values_mut().for_each(|s| *s = by(self.now, Arc::clone(s)));
@@ -480,6 +482,8 @@ enum Op {
     Ranked,
     /// The service begins again, its clock so many seconds earlier, and its hosts have so many GPUs.
     Restart(u64, u32),
+    /// The fabric is another one, and every second of its hosts has so many GPUs.
+    Unequal(u32),
     /// Somebody else changes the plan.
     Other,
 }
@@ -500,6 +504,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<bool>().prop_map(Op::SlowRanking),
         1 => Just(Op::Ranked),
         1 => (prop_oneof![2 => Just(0_u64), 1 => 1_u64..5_000], 2_u32..=GPUS_PER_HOST).prop_map(|(back, gpus)| Op::Restart(back, gpus)),
+        1 => (2_u32..=GPUS_PER_HOST).prop_map(Op::Unequal),
         1 => Just(Op::Other),
     ]
 }
@@ -541,9 +546,14 @@ proptest! {
                 Op::TakenUnseen(host) => world.take(&format!("h{host}")),
                 Op::SlowRanking(slow) => world.slow_ranking = slow,
                 Op::Ranked => { world.ranked(); world.act(); }
-                Op::Restart(back, gpus_per_host) => {
+                Op::Restart(back, gpus) => {
                     world.now = FabricTime(world.now.0 - back * S);
-                    world.restart_with(Settings { gpus_per_host, ..settings(rule) });
+                    world.unequal(gpus);
+                    world.restart();
+                }
+                Op::Unequal(gpus) => {
+                    world.unequal(gpus);
+                    world.look();
                 }
                 Op::Other => world.hosts.plan_version += 1,
             }
@@ -558,7 +568,8 @@ proptest! {
         world.slow_ranking = false;
         world.ranked();
         world.act();
-        world.restart_with(settings(rule));
+        world.unequal(GPUS_PER_HOST);
+        world.restart();
         let mut turns = 0;
         // As long as others keep their hosts, everybody runs who fits on the other ones; then they give them back.
         for given_back in [false, true] {

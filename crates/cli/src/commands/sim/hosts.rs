@@ -16,6 +16,9 @@ pub(super) const TYPES_MAX: usize = 8;
 /// GPUs of each host where nobody says how many.
 const GPUS: u32 = 8;
 
+/// What helps where hosts do not agree.
+const WAY: &str = "--gpus-per-node says how many of each are used";
+
 /// A fabric, the file that it was read from, and how many of its hosts are the cluster's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hosts<'a> {
@@ -47,6 +50,20 @@ impl<'a> Hosts<'a> {
     }
 }
 
+/// GPUs of the largest host, where hosts may be unequal: as many as are asked for, else what the hosts say.
+pub(super) fn most_gpus(asked: Option<u32>, hosts: Hosts<'_>) -> Result<u32, CliError> {
+    if let Some(asked) = asked {
+        return hosts.check(asked).map(|()| asked);
+    }
+    let Some((first, most)) = hosts.counts().filter_map(|(name, count)| Some((name, count?))).max_by_key(|(_, count)| *count) else {
+        return Ok(GPUS);
+    };
+    match hosts.counts().find(|(_, count)| count.is_none()) {
+        None => Ok(most),
+        Some((name, _)) => Err(hosts.refuse(format!("host {first:?} has {most} GPUs and host {name:?} does not say; {WAY}"))),
+    }
+}
+
 /// GPUs of each host, all being equal: as many as are asked for, else what the hosts say.
 pub(super) fn gpus_per_node(asked: Option<u32>, hosts: Option<Hosts<'_>>) -> Result<u32, CliError> {
     let Some(hosts) = hosts else { return Ok(asked.unwrap_or(GPUS)) };
@@ -58,8 +75,7 @@ pub(super) fn gpus_per_node(asked: Option<u32>, hosts: Option<Hosts<'_>>) -> Res
         None => Ok(count),
         Some((name, other)) => {
             let says = other.map_or_else(|| "does not say".to_owned(), |other| format!("has {other}"));
-            let way = "--gpus-per-node says how many of each are used";
-            Err(hosts.refuse(format!("host {first:?} has {count} GPUs and host {name:?} {says}; {way}")))
+            Err(hosts.refuse(format!("host {first:?} has {count} GPUs and host {name:?} {says}; {WAY}")))
         }
     }
 }

@@ -64,7 +64,7 @@ fn summary(answer: &Answer, played: &Played<'_>) -> String {
         answer.jobs,
         answer.policy,
         answer.timing,
-        played.world.cluster.gpus(),
+        played.world.capacity.all(),
         answer.avg_jct_s / HOUR_S,
         answer.p99_jct_s / HOUR_S,
         answer.makespan_s / HOUR_S,
@@ -112,7 +112,7 @@ fn in_use(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
     let highest = |steps: &[(f64, f64)]| steps.iter().map(|step| step.1).fold(1.0, f64::max);
     let until = outcome.makespan_s / HOUR_S;
     page.raw("<h2>Utilisation</h2><figure>");
-    let cluster = f64::from(played.world.cluster.gpus());
+    let cluster = f64::from(played.world.capacity.all());
     let top = highest(&gpus).max(cluster);
     let view = |name: &str, steps: Vec<(f64, f64)>| SeriesView { name: name.into(), steps };
     page.raw(&series::draw("GPUs in use", "hours", &[view("GPUs that running jobs ask for", gpus)], until, top).fragment());
@@ -127,16 +127,10 @@ type Gpu = (u32, u32);
 
 /// Who had the first GPUs.
 fn gpus(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
-    let cluster = played.world.cluster;
-    let shown = |gpu: &Gpu| (u64::from(gpu.0) * u64::from(cluster.gpus_per_host) + u64::from(gpu.1)) < ROWS_MAX as u64;
-    let mut rows: BTreeMap<Gpu, RowView> = BTreeMap::new();
-    for host in 0..cluster.hosts {
-        let own = (0..cluster.gpus_per_host).map(|gpu| (host, gpu));
-        rows.extend(own.filter(shown).map(|gpu| (gpu, RowView { name: format!("host {} gpu {}", gpu.0, gpu.1), bars: Vec::new() })));
-        if rows.len() >= ROWS_MAX {
-            break;
-        }
-    }
+    let hosts = played.world.capacity.full();
+    let all = (0..).zip(hosts).flat_map(|(host, gpus)| (0..*gpus).map(move |gpu| (host, gpu)));
+    let row = |gpu: Gpu| (gpu, RowView { name: format!("host {} gpu {}", gpu.0, gpu.1), bars: Vec::new() });
+    let mut rows: BTreeMap<Gpu, RowView> = all.take(ROWS_MAX).map(row).collect();
     // Which GPUs of a host a job has is nobody's choice here: the first that are free. Jobs that share some are drawn once.
     let mut free: BTreeMap<u32, Vec<bool>> = BTreeMap::new();
     let mut held: BTreeMap<u32, (f64, Vec<Gpu>)> = BTreeMap::new();
@@ -159,7 +153,7 @@ fn gpus(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
                 release(event.job, event.at_s, &mut held, &mut free);
                 let mut own = Vec::new();
                 for &(host, gpus) in &event.places {
-                    let slots = free.entry(host).or_insert_with(|| vec![true; cluster.gpus_per_host as usize]);
+                    let slots = free.entry(host).or_insert_with(|| vec![true; hosts.get(host as usize).map_or(0, |gpus| *gpus as usize)]);
                     for (slot, gpu) in slots.iter_mut().zip(0..).filter(|(slot, _)| **slot).take(gpus as usize) {
                         *slot = false;
                         own.push((host, gpu));

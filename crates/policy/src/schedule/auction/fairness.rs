@@ -3,10 +3,7 @@
 use alloc::vec::Vec;
 
 use super::{
-    super::{
-        hosts::Cluster,
-        job::{Job, JobIndex},
-    },
+    super::job::{Job, JobIndex},
     LEASE_S,
 };
 
@@ -45,10 +42,10 @@ pub struct Fairness {
 }
 
 impl Fairness {
-    /// A cluster without jobs, at time 0.
+    /// A cluster of so many GPUs without jobs, at time 0.
     #[must_use]
-    pub fn new(cluster: Cluster) -> Self {
-        Self { gpus: f64::from(cluster.gpus()), accounts: Vec::new(), jobs: 0.0, now_s: 0.0, job_seconds: 0.0 }
+    pub fn new(gpus: u32) -> Self {
+        Self { gpus: f64::from(gpus), accounts: Vec::new(), jobs: 0.0, now_s: 0.0, job_seconds: 0.0 }
     }
 
     /// Time passed with as many jobs as before.
@@ -116,7 +113,7 @@ mod tests {
             running: false,
             started: false,
         };
-        let mut fairness = Fairness::new(Cluster { hosts: 2, gpus_per_host: 8 });
+        let mut fairness = Fairness::new(16);
         fairness.arrive(0, &job);
         // Alone in the cluster it has all it asks for, and two have so as well: 100 s.
         fairness.crowd(2);

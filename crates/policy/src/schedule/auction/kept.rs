@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::super::hosts::{Capacity, Cluster};
+use super::super::hosts::Capacity;
 
 /// GPUs of a host that a lease gives back.
 #[derive(Clone, Copy, Debug)]
@@ -16,20 +16,11 @@ pub(super) struct End {
 ///
 /// It takes hosts as [`Hosts`](super::super::hosts::Hosts) gives them: whole ones, and one more for the rest.
 /// Nothing is kept for a job that the hosts which are there do not hold: nobody knows when the others are back.
-pub(super) fn kept(
-    cluster: Cluster,
-    capacity: &Capacity,
-    gpus: u32,
-    now_s: f64,
-    mut ends: Vec<End>,
-    free_of: impl Fn(u32) -> u32,
-) -> Vec<(u32, u32)> {
-    let per_host = cluster.gpus_per_host.max(1);
-    let (whole, rest) = if gpus > per_host { (gpus / per_host, gpus % per_host) } else { (0, gpus) };
-    if !(Cluster { hosts: capacity.hosts(), ..cluster }).holds(gpus) {
+pub(super) fn kept(capacity: &Capacity, gpus: u32, now_s: f64, mut ends: Vec<End>, free_of: impl Fn(u32) -> u32) -> Vec<(u32, u32)> {
+    if gpus > capacity.gpus() {
         return Vec::new();
     }
-    let there = || (0..cluster.hosts).filter(|host| capacity.of(*host) > 0);
+    let there = || (0..capacity.full().len() as u32).filter(|host| capacity.of(*host) > 0);
     ends.sort_unstable_by(|a, b| a.host.cmp(&b.host).then(a.at_s.total_cmp(&b.at_s)));
     // When so many GPUs of a host are free: its leases give them back one after the other.
     let soonest_s = |host: u32, wants: u32| {
@@ -44,17 +35,21 @@ pub(super) fn kept(
         at_s
     };
     let by_time = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-    let mut hosts: Vec<(f64, u32)> = Vec::new();
-    if whole > 0 {
-        hosts.extend(there().map(|host| (soonest_s(host, per_host), host)));
+    let (mut hosts, mut rest): (Vec<(f64, u32)>, u32) = (Vec::new(), gpus);
+    if gpus > capacity.most() {
+        hosts.extend(there().map(|host| (soonest_s(host, capacity.of(host)), host)));
         hosts.sort_unstable_by(by_time);
-        hosts.truncate(whole as usize);
+        hosts.retain(|(_, host)| {
+            let whole = capacity.of(*host) <= rest;
+            rest -= if whole { capacity.of(*host) } else { 0 };
+            whole
+        });
     }
     let mut kept: Vec<(u32, u32)> = hosts.iter().map(|&(_, host)| (host, free_of(host))).collect();
     if rest > 0 {
         let mut taken: Vec<u32> = hosts.iter().map(|(_, host)| *host).collect();
         taken.sort_unstable();
-        let others = there().filter(|host| taken.binary_search(host).is_err());
+        let others = there().filter(|host| taken.binary_search(host).is_err() && capacity.of(*host) >= rest);
         let soonest = others.map(|host| (soonest_s(host, rest), host)).min_by(by_time);
         kept.extend(soonest.map(|(_, host)| (host, free_of(host).min(rest))));
     }
@@ -66,13 +61,15 @@ pub(super) fn kept(
 mod tests {
     use super::*;
 
+    use super::super::super::hosts::Cluster;
+
     const CLUSTER: Cluster = Cluster { hosts: 3, gpus_per_host: 8 };
 
     /// Host 0 has 2 free and gives 6 back at 100 s; host 1 is full until 50 s, and then half of it until 200 s; host 2 is full until 150 s.
     fn found(gpus: u32) -> Vec<(u32, u32)> {
         let end = |host, gpus, at_s| End { host, gpus, at_s };
         let ends = [end(2, 8, 150.0), end(1, 4, 200.0), end(0, 6, 100.0), end(1, 4, 50.0)];
-        kept(CLUSTER, &Capacity::new(CLUSTER), gpus, 10.0, ends.to_vec(), |host| [2, 0, 0][host as usize])
+        kept(&Capacity::new(CLUSTER), gpus, 10.0, ends.to_vec(), |host| [2, 0, 0][host as usize])
     }
 
     #[test]
@@ -81,8 +78,19 @@ mod tests {
         let mut capacity = Capacity::new(CLUSTER);
         capacity.lose(1);
         let ends = [End { host: 2, gpus: 8, at_s: 50.0 }, End { host: 0, gpus: 5, at_s: 90.0 }];
-        let found = |gpus| kept(CLUSTER, &capacity, gpus, 10.0, ends.to_vec(), |host| [3, 0, 0][host as usize]);
+        let found = |gpus| kept(&capacity, gpus, 10.0, ends.to_vec(), |host| [3, 0, 0][host as usize]);
         assert_eq!((found(16), found(4), found(17)), (alloc::vec![(0, 3)], Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn of_unequal_hosts_those_are_kept_that_a_job_can_have() {
+        // Host 0 of 4 is free at 100 s, host 1 of 8 at 50 s, host 2 of 2 is idle.
+        let capacity = Capacity::of_hosts(alloc::vec![4, 8, 2]);
+        let ends = [End { host: 0, gpus: 3, at_s: 100.0 }, End { host: 1, gpus: 7, at_s: 50.0 }];
+        let found = |gpus| kept(&capacity, gpus, 10.0, ends.to_vec(), |host| [1, 1, 2][host as usize]);
+        // Six fit on host 1 alone; ten are host 2 and host 1, and fourteen all of them.
+        assert_eq!((found(6), found(10)), (alloc::vec![(1, 1)], alloc::vec![(2, 2), (1, 1)]));
+        assert_eq!((found(14), found(15)), (alloc::vec![(2, 2), (1, 1), (0, 1)], Vec::new()));
     }
 
     #[test]

@@ -126,7 +126,7 @@ mod tests {
     }
 
     fn pool(taken: &[u32]) -> Hosts {
-        let mut hosts = Hosts::new(CLUSTER);
+        let mut hosts = Hosts::new(&CLUSTER.into());
         let held: Vec<(u32, u32)> = (0..).zip(taken).map(|(host, gpus)| (host, *gpus)).filter(|(_, gpus)| *gpus > 0).collect();
         assert!(hosts.hold(&held));
         hosts

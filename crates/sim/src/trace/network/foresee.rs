@@ -50,7 +50,8 @@ impl<'a> Foreseer<'a> {
             return Err(format!("link {} has no capacity", fabric.link_name(LinkId(link.1))));
         }
         let has = fabric.hosts().count();
-        let found = Hosts::new(router, hosts, gpus_per_host).ok_or_else(|| format!("the fabric has {has} hosts, the cluster {hosts}"))?;
+        let found = Hosts::new(router, vec![gpus_per_host; hosts as usize])
+            .ok_or_else(|| format!("the fabric has {has} hosts, the cluster {hosts}"))?;
         Ok(Self { hosts: found, control, remembered: BTreeMap::new(), predicted: 0 })
     }
 

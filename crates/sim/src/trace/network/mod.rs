@@ -35,7 +35,7 @@ use fabric::{Fabric, route::Router};
 use plan::turns::SEARCHED_JOBS_MAX;
 use policy::{
     muri::{Order, Profile, Stages},
-    schedule::{Cluster, Decision, Job, JobIndex, Place, Placer, Rule, Unplaced},
+    schedule::{Capacity, Cluster, Decision, Job, JobIndex, Place, Placer, Rule, Unplaced},
 };
 
 use units::{LinkId, Nanos};
@@ -178,15 +178,16 @@ pub(super) struct Network<'a> {
 impl<'a> Network<'a> {
     /// # Errors
     /// The fabric has fewer hosts than the cluster, or a link of unknown capacity.
-    pub(super) fn new(trace: &'a Trace, cluster: Cluster, rule: Rule, setup: NetworkSetup<'a>) -> Result<Self, String> {
+    pub(super) fn new(trace: &'a Trace, capacity: &Capacity, rule: Rule, setup: NetworkSetup<'a>) -> Result<Self, String> {
         let fabric = setup.router.fabric();
         if let Some(link) = fabric.links().iter().zip(0..).find(|(link, _)| link.capacity.is_none()) {
             return Err(format!("link {} has no capacity", fabric.link_name(LinkId(link.1))));
         }
         let has = fabric.hosts().count();
-        let hosts = Hosts::new(setup.router, cluster.hosts, cluster.gpus_per_host)
-            .ok_or_else(|| format!("the fabric has {has} hosts, the cluster {}", cluster.hosts))?;
-        let lodger = Placer::new(Cluster { gpus_per_host: 1, ..cluster }, &hosts.leaves());
+        let hosts = Hosts::new(setup.router, capacity.full().to_vec())
+            .ok_or_else(|| format!("the fabric has {has} hosts, the cluster {}", capacity.full().len()))?;
+        let count = capacity.full().len() as u32;
+        let lodger = Placer::new(Cluster { hosts: count, gpus_per_host: 1 }, &hosts.leaves());
         let joint = match rule {
             Rule::Muri(options) => Some(options.order),
             _ => None,
@@ -196,7 +197,7 @@ impl<'a> Network<'a> {
             hosts,
             profiles: &trace.profiles,
             joint,
-            gpus: vec![vec![0; cluster.gpus_per_host as usize]; cluster.hosts as usize],
+            gpus: capacity.full().iter().map(|gpus| vec![0; *gpus as usize]).collect(),
             stands: BTreeMap::new(),
             forecasts: BTreeMap::new(),
             known: Vec::new(),
@@ -210,7 +211,7 @@ impl<'a> Network<'a> {
             again: 0,
             busy: Busy::new(fabric.links().len()),
             moves: Moves::default(),
-            naming: Naming::new(cluster.hosts),
+            naming: Naming::new(count),
             lodger,
         })
     }

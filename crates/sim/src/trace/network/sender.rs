@@ -65,16 +65,17 @@ pub(super) struct Hosts<'a> {
     mute: BTreeSet<u32>,
     nodes: Vec<NodeId>,
     nics: Vec<Vec<u16>>,
-    gpus_per_host: u32,
+    /// GPUs of each.
+    gpus: Vec<u32>,
 }
 
 impl<'a> Hosts<'a> {
-    /// The first `hosts` hosts of the router's fabric; `None` when it has fewer.
-    pub(super) fn new(router: &'a Router<'a>, hosts: u32, gpus_per_host: u32) -> Option<Self> {
+    /// The first hosts of the router's fabric, which have so many GPUs each; `None` when it has fewer.
+    pub(super) fn new(router: &'a Router<'a>, gpus: Vec<u32>) -> Option<Self> {
         let fabric = router.fabric();
-        let nodes: Vec<NodeId> = fabric.hosts().take(hosts as usize).collect();
+        let nodes: Vec<NodeId> = fabric.hosts().take(gpus.len()).collect();
         let nics = nodes.iter().map(|host| data_nics(fabric, *host)).collect();
-        (nodes.len() == hosts as usize).then_some(Self { router, detour: None, mute: BTreeSet::new(), nodes, nics, gpus_per_host })
+        (nodes.len() == gpus.len()).then_some(Self { router, detour: None, mute: BTreeSet::new(), nodes, nics, gpus })
     }
 
     pub(super) fn fabric(&self) -> &'a Fabric {
@@ -111,7 +112,7 @@ impl<'a> Hosts<'a> {
     /// The NIC of a GPU, as rails are numbered.
     fn nic(&self, host: u32, gpu: u8) -> Option<Endpoint> {
         let nics = self.nics.get(host as usize)?;
-        let at = usize::from(gpu) * nics.len() / (self.gpus_per_host.max(1) as usize);
+        let at = usize::from(gpu) * nics.len() / (self.gpus.get(host as usize).copied().unwrap_or(1).max(1) as usize);
         Some(Endpoint { host: self.nodes[host as usize], rail: *nics.get(at)? })
     }
 

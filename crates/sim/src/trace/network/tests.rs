@@ -22,7 +22,7 @@ fn jobs_that_share_gpus_as_one_group_are_on_the_very_same_ones() {
     let trace = read(Format::Antiphase, rows).unwrap();
     let setup = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Free, moves: false, seed: 1 };
     let rule = Rule::Gandiva(GandivaOptions::default());
-    let mut network = Network::new(&trace, Cluster { hosts: 2, gpus_per_host: 4 }, rule, setup).unwrap();
+    let mut network = Network::new(&trace, &Cluster { hosts: 2, gpus_per_host: 4 }.into(), rule, setup).unwrap();
     let stages = Stages { load_s: 0.0, gpu_s: 0.2, net_s: 0.1 };
     assert!(trace.profiles.iter().all(|profile| *profile == Profile { iteration_s: 0.3, stages, ..*profile }), "{:?}", trace.profiles);
     let job = Job {

@@ -220,7 +220,8 @@ fn hosts_with_fewer_gpus_after_a_restart_move_jobs_that_had_more() {
         let mut world = World::new(rule, hosts(4));
         world.submit("k", spec(8, 1_000));
         world.report("k", RunReport::Started).unwrap();
-        world.restart_with(Settings { gpus_per_host: 2, ..settings(rule) });
+        world.hosts.all.iter_mut().for_each(|host| host.gpus = 2);
+        world.restart();
         assert_eq!((world.state("k"), world.infeasible.len()), (SubmissionState::Stopping(After::Queue), 0));
         world.submit("k2", spec(1, 1_000_000));
         world.report("k", RunReport::Stopped).unwrap();
