@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    net::TcpListener,
+    io::{Read as _, Write as _},
+    net::{TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -59,6 +60,16 @@ fn until(service: &Service, arguments: &[&str], parts: &[&str]) -> String {
     }
 }
 
+/// What the service tells Prometheus.
+fn metrics(service: &Service) -> String {
+    let address = service.url.strip_prefix("http://").expect("invariant: it begins so");
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("it reads");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers in text");
+    text
+}
+
 #[test]
 fn an_agent_of_an_unknown_host_and_two_of_one_host_are_told_everywhere() {
     let service = Service::start("misnamed");
@@ -69,7 +80,9 @@ fn an_agent_of_an_unknown_host_and_two_of_one_host_are_told_everywhere() {
     until(&service, &["status"], &["wrong:", unknown]);
     until(&service, &["events"], &["unknown_host", unknown]);
     until(&service, &["jobs"], &["no jobs are committed", unknown]);
-    until(&service, &["top", "--count", "1"], &[unknown]);
+    until(&service, &["top", "--count", "1"], &["\ngpu-1  wrong name", unknown]);
+    let metrics = metrics(&service);
+    assert!(metrics.contains("\nantiphase_agents_misnamed 1\n"), "{metrics}");
     let doctor = service.ask(&["doctor", "--agent-config", &stranger.config]);
     assert!(doctor.expect(1).contains(unknown), "{}", doctor.stdout);
 

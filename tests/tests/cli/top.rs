@@ -109,6 +109,7 @@ fn top_is_a_program_for_a_terminal_and_text_elsewhere() {
     let service = with_jobs("top");
     let plain = service.ask(&["top", "--count", "1"]);
     assert!(plain.ok().starts_with("plan version 2\n\nLINK") && !plain.stdout.contains('\u{1b}'), "{}", plain.stdout);
+    assert!(plain.stdout.contains("\n\nno agent has connected\n\nJOB"), "{}", plain.stdout);
     let Some(mut terminal) = Terminal::start(&service) else { return };
     // Keys that come before the screen are the shell's.
     terminal.until(SCREEN);

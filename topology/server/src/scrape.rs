@@ -203,6 +203,9 @@ fn agents(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Er
     let up = gauges(registry, "agent_up", "Agents with a session.", [])?;
     let count = gauges(registry, "agents", "Agents by state.", ["state"])?;
     let bound = gauges(registry, "agent_clock_bound_seconds_max", "Worst bound of the error of an agent's clock offset.", [])?;
+    let help = "Agents of a host that the fabric lacks, and hosts for which two say hello.";
+    let misnamed = gauges(registry, "agents_misnamed", help, [])?;
+    misnamed.with_label_values::<&str>(&[]).set(snapshot.agents.iter().filter(|a| !a.trouble.is_empty()).count() as f64);
     let mut connected = 0;
     for state in [pb::AgentState::Connected, pb::AgentState::Lost, pb::AgentState::Quarantined] {
         let agents = snapshot.agents.iter().filter(|a| a.state() == state).count();

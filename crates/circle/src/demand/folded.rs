@@ -9,7 +9,7 @@
 //! (Chinese remainder theorem; proof in docs/model.md). So a job is *folded*: for each piece of
 //! `[0, G_j)` a small distribution over demand levels.
 
-use alloc::{vec, vec::Vec};
+use alloc::{collections::BTreeSet, vec, vec::Vec};
 
 use crate::model::problem::Phase;
 
@@ -54,6 +54,14 @@ pub(crate) struct Span {
 impl Folded {
     /// Folds sorted disjoint `phases` of a job with period `t` modulo `period`, which divides `t`.
     pub(crate) fn new(phases: &[Phase], t: u64, period: u64) -> Self {
+        let mut folded = Self::distributions(phases, t, period);
+        folded.spans = folded.sent();
+        folded.push_floor();
+        folded
+    }
+
+    /// As [`Self::new`] without spans and floor, which take longer than the rest and are not needed to compare distributions.
+    pub(crate) fn distributions(phases: &[Phase], t: u64, period: u64) -> Self {
         let turns = t / period;
         let mut levels: Vec<f64> = phases.iter().map(|p| p.rate.0 as f64).collect();
         // Index 0 is silence for every job, also for one that never stops: floors and spans rely on it.
@@ -100,10 +108,8 @@ impl Folded {
         folded.levels = levels;
         // Every piece has an atom, so equal counts mean one level each. The floor, which is no piece, is not there yet.
         folded.locked = folded.atoms.len() == folded.starts.len();
-        folded.spans = folded.sent();
         let is_silent = folded.atoms.iter().any(|a| a.0 == 0);
         folded.reached_from = usize::from(!is_silent);
-        folded.push_floor();
         folded
     }
 
@@ -112,20 +118,25 @@ impl Folded {
     fn push_floor(&mut self) {
         // least[v]: smallest probability, over all pieces, of a level of at least `v`.
         let mut least = vec![1.0_f64; self.levels.len() + 1];
-        least[self.levels.len()] = 0.0;
-        let mut above = vec![0.0; self.levels.len()];
         for piece in 0..self.starts.len() {
-            above.fill(0.0);
-            for &(level, p) in self.atoms(piece) {
-                above[level as usize] = p;
+            let atoms = self.atoms(piece);
+            // From the top down: `sum` is the probability of this level or more, and so of all levels down to the next atom's.
+            let (mut sum, mut above) = (0.0, self.levels.len());
+            for &(level, p) in atoms.iter().rev() {
+                least[level as usize + 1] = least[level as usize + 1].min(sum);
+                sum += p;
+                above = level as usize;
             }
-            let mut sum = 0.0;
-            // From the top down, so that `sum` is the probability of this level or more.
-            for level in (1..self.levels.len()).rev() {
-                sum += above[level];
-                least[level] = least[level].min(sum);
+            // Level 0 or more is certain.
+            if above > 0 {
+                least[1] = least[1].min(sum);
             }
         }
+        // A piece's tail falls with the level, so what was noted at one level bounds all above it.
+        for level in 1..least.len() {
+            least[level] = least[level].min(least[level - 1]);
+        }
+        least[self.levels.len()] = 0.0;
         // Tails fall with the level, and so does their minimum: the differences are probabilities (docs/model.md, section 6, bound 1).
         for level in 0..self.levels.len() {
             let p = least[level] - least[level + 1];
@@ -148,7 +159,9 @@ impl Folded {
             let loud = self.atoms(piece).iter().filter(|a| a.0 > 0);
             loud.map(move |&(level, probability)| Span { from, to, level, probability })
         };
-        (0..self.starts.len()).flat_map(span).collect()
+        let mut spans = Vec::with_capacity(self.atoms.len());
+        spans.extend((0..self.starts.len()).flat_map(span));
+        spans
     }
 
     /// Appends pieces of one level each, (start, mean); returns the levels, ascending as floors, tails and slopes read them.
@@ -239,29 +252,54 @@ impl Folded {
     }
 }
 
+/// What the turns send at one point of the circle. A step changes one level, so none of the others is looked at.
+#[derive(Debug, Default)]
+struct Sent {
+    /// In how many turns each level is sent, and the levels for which that is any.
+    counts: Vec<i64>,
+    levels: BTreeSet<usize>,
+    /// In how many turns any is sent, and the sum over them in Mbit/s.
+    busy: i64,
+    sum: i128,
+}
+
+impl Sent {
+    fn count(&mut self, level: usize, rate: u64, change: i64) {
+        self.busy += change;
+        self.sum += i128::from(rate) * i128::from(change);
+        self.counts[level] += change;
+        // Steps at one point come in any order, so a count may be below zero between two of them.
+        if self.counts[level] > 0 {
+            self.levels.insert(level)
+        } else {
+            self.levels.remove(&level)
+        };
+    }
+}
+
 /// Counts, for each piece of `[0, G)`, in how many of the `turns` each level is sent. Where distributions are cut, no piece is appended,
 /// and the start and mean of each are returned.
 fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64, level_of: impl Fn(&Phase) -> usize) -> Vec<(u64, f64)> {
     let mut means = Vec::new();
     let g = folded.period;
-    let mut counts = vec![0_i64; levels.len()];
-    let mut steps: Vec<(u64, usize, i64)> = Vec::with_capacity(2 * phases.len());
+    let mut sent = Sent { counts: vec![0; levels.len()], ..Sent::default() };
+    let mut steps: Vec<(u64, usize, u64, i64)> = Vec::with_capacity(2 * phases.len());
     for p in phases {
-        let (level, length) = (level_of(p), p.end.0 - p.start.0);
+        let (level, rate, length) = (level_of(p), p.rate.0, p.end.0 - p.start.0);
         // Whole turns of a phase cover every point; only the rest of it begins and ends somewhere.
-        counts[level] += (length / g) as i64;
+        sent.count(level, rate, (length / g) as i64);
         let (from, rest) = (p.start.0 % g, length % g);
         if rest == 0 {
             continue;
         }
-        steps.push((from, level, 1));
+        steps.push((from, level, rate, 1));
         if from + rest < g {
-            steps.push((from + rest, level, -1));
+            steps.push((from + rest, level, rate, -1));
         } else {
             // An arc that passes zero is there from the start; an arc that ends at zero needs no step down.
-            counts[level] += i64::from(from + rest > g);
+            sent.count(level, rate, i64::from(from + rest > g));
             if from + rest > g {
-                steps.push((from + rest - g, level, -1));
+                steps.push((from + rest - g, level, rate, -1));
             }
         }
     }
@@ -270,19 +308,18 @@ fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64,
     let mut at = 0;
     while at < g {
         while next < steps.len() && steps[next].0 == at {
-            counts[steps[next].1] += steps[next].2;
+            let (_, level, rate, change) = steps[next];
+            sent.count(level, rate, change);
             next += 1;
         }
-        // The phases of a job are disjoint, so a turn is in one of them at most, and silent otherwise.
-        let busy: i64 = counts.iter().sum();
-        let idle = (turns as i64 - busy) as f64 / turns as f64;
-        let shares = counts.iter().enumerate().filter(|&(_, &c)| c > 0).map(|(l, &c)| (l, c as f64 / turns as f64));
         if folded.blur > 0.0 {
-            means.push((at, shares.map(|(l, p)| levels[l] * p).sum()));
+            means.push((at, sent.sum as f64 / turns as f64));
         } else {
+            // The phases of a job are disjoint, so a turn is in one of them at most, and silent otherwise.
+            let idle = (turns as i64 - sent.busy) as f64 / turns as f64;
             let zero = (idle > 0.0).then_some((0, idle));
-            let atoms: Vec<(u32, f64)> = zero.into_iter().chain(shares.map(|(l, p)| (l as u32, p))).collect();
-            folded.piece(at, atoms);
+            let shares = sent.levels.iter().map(|&l| (l as u32, sent.counts[l] as f64 / turns as f64));
+            folded.piece(at, zero.into_iter().chain(shares));
         }
         at = steps.get(next).map_or(g, |s| s.0);
     }

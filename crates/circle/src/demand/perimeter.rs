@@ -84,7 +84,7 @@ impl<'a> Periodic<'a> {
         if whole == kept {
             return 0.0;
         }
-        let fold = |period: u64| Folded::new(self.phases, self.given, self.given.gcd(&period));
+        let fold = |period: u64| Folded::distributions(self.phases, self.given, self.given.gcd(&period));
         let (fine, coarse) = (fold(whole), fold(kept));
         // Where distributions were cut to means their tails are unknown, and twice the mean demand bounds the distance.
         if fine.blur > 0.0 || coarse.blur > 0.0 || coarse.levels.len() != fine.levels.len() {

@@ -20,15 +20,18 @@ pub(crate) fn agents(args: &AgentsArgs) -> Result<ExitCode, CliError> {
 }
 
 fn table(answer: &ListAgentsResponse) -> String {
-    if answer.agents.is_empty() {
+    let troubles = answer.agents.iter().map(|agent| &agent.trouble).filter(|trouble| !trouble.is_empty());
+    troubles.fold(rows(answer.agents.iter()), |text, trouble| format!("{text}\nwarning: {trouble}"))
+}
+
+/// A table of these agents, without what is wrong with their names.
+pub(super) fn rows<'a>(agents: impl ExactSizeIterator<Item = &'a Agent>) -> String {
+    if agents.len() == 0 {
         return "no agent has connected".into();
     }
     let mut table = Table::new(&["HOST", "STATE", "VERSION", ">PLAN", ">CLOCK BOUND", ">RTT", "JOBS"]);
-    for agent in &answer.agents {
-        table.row(row(agent));
-    }
-    let troubles = answer.agents.iter().map(|agent| &agent.trouble).filter(|trouble| !trouble.is_empty());
-    troubles.fold(table.render(), |text, trouble| format!("{text}\nwarning: {trouble}"))
+    agents.for_each(|agent| table.row(row(agent)));
+    table.render()
 }
 
 fn row(agent: &Agent) -> [String; 7] {
@@ -46,6 +49,16 @@ fn row(agent: &Agent) -> [String; 7] {
 /// The state, or that the agent has a wrong name, which is worse.
 pub(super) fn standing(agent: &Agent) -> &'static str {
     if agent.trouble.is_empty() { state(agent.state()) } else { "wrong name" }
+}
+
+/// How bad a standing is: sorted by it downwards, the worst comes first.
+pub(super) fn badness(agent: &Agent) -> u8 {
+    match agent.state() {
+        _ if !agent.trouble.is_empty() => 3,
+        AgentState::Lost => 2,
+        AgentState::Quarantined | AgentState::Unspecified => 1,
+        AgentState::Connected => 0,
+    }
 }
 
 fn state(state: AgentState) -> &'static str {

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use proto::v1alpha1::{Agent, AgentState, Apart, Job, Link};
+use proto::v1alpha1::{Agent, Apart, Job, Link};
 use units::{OneLine, Rate};
 
 use super::super::{agents, exporters::age, jobs, links, millis, or_dash, overview::Overview, score};
@@ -211,18 +211,17 @@ fn of_job(job: &Job, now: &Overview) -> Row {
 }
 
 fn of_agent(agent: &Agent) -> Row {
-    // How bad a state is: sorted by it, the worst comes first.
-    let (mark, badness) = match agent.state() {
-        _ if !agent.trouble.is_empty() => (Mark::Bad, 3.0),
-        AgentState::Connected => (Mark::Well, 0.0),
-        AgentState::Quarantined | AgentState::Unspecified => (Mark::Doubtful, 1.0),
-        AgentState::Lost => (Mark::Bad, 2.0),
+    let badness = agents::badness(agent);
+    let mark = match badness {
+        0 => Mark::Well,
+        1 => Mark::Doubtful,
+        _ => Mark::Bad,
     };
     let mut details = vec![format!("ports {}", or_none(&agent.ports)), format!("leads {}", or_none(&agent.jobs))];
     details.extend(Some(agent.trouble.clone()).filter(|trouble| !trouble.is_empty()));
     let cells = vec![
         text(&agent.host),
-        (agents::standing(agent).to_owned(), Key::Number(badness)),
+        (agents::standing(agent).to_owned(), Key::Number(f64::from(badness))),
         text(&agent.version),
         (agent.plan_version.to_string(), Key::Number(agent.plan_version as f64)),
         time(agent.clock_bound_ns),
