@@ -236,9 +236,9 @@ impl Arbiter {
     }
 
     /// Takes over what an arbiter of an earlier plan knows of a job: who sends goes on sending, who waits goes on waiting. To be called
-    /// for each job that stays, before any event. A permission that was given ahead is withdrawn.
-    pub fn take_over(&mut self, job: u32, from: &Self, was: u32) {
-        let Some(old) = from.jobs.get(was as usize) else { return };
+    /// for each job that stays, before any event; `there` is its index in `from`. A permission that was given ahead is withdrawn.
+    pub fn take_over(&mut self, job: u32, from: &Self, there: u32) {
+        let Some(old) = from.jobs.get(there as usize) else { return };
         let Some(new) = self.jobs.get_mut(job as usize) else { return };
         self.now = self.now.max(from.now);
         (new.learned, new.asked, new.begun) = (old.learned.clone(), old.asked, old.begun);

@@ -19,7 +19,7 @@ use self::{
     branch::{Search, Subsets},
     descent::{Incumbent, descent, sampled},
     group::Group,
-    packing::Items,
+    packing::{Items, Order},
 };
 use crate::{Effort, PROOF_TOLERANCE, demand::sum::Workspace};
 
@@ -106,8 +106,14 @@ fn filled(group: &Group, items: &Items, found: Incumbent, workspace: &mut Worksp
     if found.cost <= PROOF_TOLERANCE {
         return found;
     }
-    let part = workspace.budget.left() / PACKING_SHARE;
-    let Some(shifts) = workspace.within(part, |workspace| items.packed(group.jobs.len(), &mut workspace.budget)) else { return found };
+    let left = workspace.budget.left();
+    let pack = |order, part, workspace: &mut Workspace| workspace.within(part, |w| items.packed(group.jobs.len(), order, &mut w.budget));
+    let mut packed = pack(Order::Hardness, left / PACKING_SHARE, workspace);
+    // A search that ended by itself has seen that there is none, in whatever order.
+    if packed.is_none() && items.have_unequal_laps() && workspace.budget.left() <= left - left / PACKING_SHARE {
+        packed = pack(Order::Laps, left / LAPS_SHARE, workspace);
+    }
+    let Some(shifts) = packed else { return found };
     let cost = group.cost(&shifts, workspace);
     if cost < found.cost { Incumbent { cost, shifts } } else { found }
 }
@@ -143,9 +149,10 @@ fn proven(group: &Group, fixed: &[Option<u64>], found: Incumbent, bound: f64, wo
 /// The part of the work on a group that may be proven, as a divisor, that goes into finding good shifts first.
 const ANNEAL_SHARE: u64 = 16;
 /// The part of the work on jobs that may fill their link, as a divisor, that annealing has before a packing is looked for; and the part
-/// of what is left then that this takes at most.
+/// of what is left then that this takes at most, and after it the search that places jobs of more laps first: that one finds soon or never.
 const ANNEAL_FIRST_SHARE: u64 = 2;
 const PACKING_SHARE: u64 = 2;
+const LAPS_SHARE: u64 = 4;
 /// The part of the work on a proof, as a divisor, that goes into the bounds of subsets of the group.
 const SUBSETS_SHARE: u64 = 3;
 /// The part of the work on a large group, as a divisor, that goes into its bound.

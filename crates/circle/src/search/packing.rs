@@ -5,8 +5,12 @@
 //! must begin to send at that very tick, or free capacity is lost; and how much may be lost in all is known. So each node takes
 //! the wall that begins the narrowest free stretch, and tries the few jobs that fit there. The search finds shifts or gives up. It proves
 //! nothing, because jobs that have room need not begin at walls.
+//!
+//! A job of several laps leaves the same gaps in each of them. Where such jobs stand side by side, the gaps are few and long, and many sets of
+//! the other jobs fill them. [`Order::Laps`] places them first, therefore, and side by side as far as walls allow.
 
 mod room;
+mod sums;
 
 use alloc::{vec, vec::Vec};
 
@@ -30,18 +34,19 @@ const NODES_FIRST: u64 = 500;
 const DEAD_ENDS: usize = 1 << 16;
 /// Words of such a table that are cleared in a unit of work.
 const CLEARED_PER_UNIT: u64 = 64;
-/// The sums of the lengths that are left are listed where a circle has at most so many units of length, and where there are at most so
-/// many sets of lengths, as a power of two, for each unit: of more sets nearly every length is a sum.
-const UNITS_MAX: u64 = 1 << 20;
-const SETS_PER_UNIT: u32 = 6;
-/// Sums up to so many units below the length of a closed stretch are looked for; where more may be lost they say nothing.
-const UNITS_LOST_MAX: u64 = 64;
-/// Words of such a list that are filled in a unit of work.
-const SUMS_PER_UNIT: u64 = 16;
 /// Most rates of a link that is divided into lanes, most ways in which they add up to its capacity, and most steps to list these.
 const RATES_MAX: usize = 8;
 const WAYS_MAX: usize = 64;
 const STEPS_MAX: usize = 1 << 12;
+
+/// Which jobs are placed first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Those of most laps, of these the hardest.
+    Laps,
+    /// The hardest ones.
+    Hardness,
+}
 
 /// What one job sends.
 #[derive(Clone, Debug)]
@@ -88,6 +93,7 @@ struct Packing {
     /// Whether nodes are left in which some job has no place any more: a look takes longer than ten nodes without, and saves hundreds where
     /// a job is hard to place. Every second attempt does.
     looks_ahead: bool,
+    order: Order,
 }
 
 impl Item {
@@ -122,33 +128,24 @@ impl Item {
 }
 
 impl Packing {
-    fn new(items: Vec<Item>, perimeter: u64, capacity: u64) -> Option<Self> {
+    fn new(items: Vec<Item>, perimeter: u64, capacity: u64, order: Order) -> Option<Self> {
         let same = |a: &Item, b: &Item| a.period == b.period && a.stretches == b.stretches;
         let alike = items.iter().enumerate().map(|(i, item)| items.iter().position(|other| same(item, other)).unwrap_or(i)).collect();
         let all = || items.iter().flat_map(|item| item.stretches.iter());
         let unit = all().fold(perimeter, |unit, s| unit.gcd(&s.1));
         let rate_min = all().map(|s| s.2).min()?;
         let (shifts, dead) = (vec![None; items.len()], vec![0; DEAD_ENDS]);
-        Some(Self { perimeter, capacity, items, alike, unit, rate_min, shifts, dead, random: Random::new(), looks_ahead: false })
+        Some(Self { perimeter, capacity, items, alike, unit, rate_min, shifts, dead, random: Random::new(), looks_ahead: false, order })
     }
 
     /// Looks for a packing as long as the budget allows, and puts it into `shifts` by job.
     fn find(mut self, budget: &mut Budget, shifts: &mut [u64]) -> Option<()> {
         budget.charge(DEAD_ENDS as u64 / CLEARED_PER_UNIT);
-        // Around the circle only differences of shifts count: the item with most stretches stands, because it is hardest to place.
-        let first = (0..self.items.len()).max_by_key(|&i| self.items[i].pieces())?;
-        let empty = Room::new(self.perimeter, self.capacity);
-        if !empty.holds(self.items[first].around(0), budget) {
-            return None;
-        }
-        let room = empty.without(self.items[first].around(0), budget);
         let loss = loss(&self.items, self.capacity, self.perimeter)?;
         let mut nodes = NODES_FIRST;
         while !budget.is_spent() {
             self.looks_ahead = !self.looks_ahead;
-            self.shifts.fill(None);
-            self.shifts[first] = Some(0);
-            let root = self.node(room.clone(), loss, None, budget);
+            let root = self.root(loss, budget)?;
             if self.attempt(root, nodes, budget)? {
                 for (item, shift) in self.items.iter().zip(&self.shifts) {
                     shifts[item.job] = shift.unwrap_or(0);
@@ -158,6 +155,25 @@ impl Packing {
             nodes += nodes / 2;
         }
         None
+    }
+
+    /// The node in which only the item stands that is hardest to place: around the circle only differences of shifts count. `None`: even this one
+    /// exceeds the capacity.
+    fn root(&mut self, loss: u128, budget: &mut Budget) -> Option<Node> {
+        let first = (0..self.items.len()).max_by_key(|&i| (self.rank(&self.items[i]), self.items[i].pieces()))?;
+        let empty = Room::new(self.perimeter, self.capacity);
+        if !empty.holds(self.items[first].around(0), budget) {
+            return None;
+        }
+        let room = empty.without(self.items[first].around(0), budget);
+        self.shifts.fill(None);
+        self.shifts[first] = Some(0);
+        Some(self.node(room, loss, None, budget))
+    }
+
+    /// Items of a higher rank are placed before all others.
+    fn rank(&self, item: &Item) -> u64 {
+        if self.order == Order::Laps { item.laps } else { 0 }
     }
 
     /// Looks for a packing through at most so many nodes: whether it was found. `None`: there is none that begins at walls.
@@ -231,7 +247,7 @@ impl Packing {
 
     /// The places of items that begin at a wall and fit; the last one is to be tried first.
     fn places(&mut self, room: &Room, wall: &Wall, budget: &mut Budget) -> Vec<(usize, u64)> {
-        let mut found: Vec<(f64, usize, u64)> = Vec::new();
+        let mut found: Vec<(u64, f64, usize, u64)> = Vec::new();
         for (i, item) in self.items.iter().enumerate() {
             // Of items that are alike any one will do.
             let is_first = (self.alike[i]..i).all(|j| self.alike[j] != self.alike[i] || self.shifts[j].is_some());
@@ -240,16 +256,16 @@ impl Packing {
             }
             for &(rise, length) in &item.rises {
                 let shift = (wall.at % item.period + item.period - rise) % item.period;
-                let is_known = found.iter().any(|f| f.1 == i && f.2 == shift);
+                let is_known = found.iter().any(|f| f.2 == i && f.3 == shift);
                 if !is_known && room.holds(item.around(shift), budget) {
                     // Mostly the hard ones first, and who fills the stretch to its end before those who leave a part of it.
                     let fills = if length == wall.length { 2.0 } else { 1.0 };
-                    found.push((item.hardness() * fills * (1.0 + self.random.unit()), i, shift));
+                    found.push((self.rank(item), item.hardness() * fills * (1.0 + self.random.unit()), i, shift));
                 }
             }
         }
-        found.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        found.into_iter().map(|(_, item, shift)| (item, shift)).collect()
+        found.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+        found.into_iter().map(|(_, _, item, shift)| (item, shift)).collect()
     }
 
     /// Whether an item that is left has no place any more.
@@ -277,38 +293,12 @@ impl Packing {
     /// Whether the lengths that are left cannot fill a stretch which is closed on both sides. What is sent there begins and ends within it,
     /// and what ends before its end is followed by another one, or free capacity is lost.
     fn is_hopeless(&self, room: &Room, loss: u128, budget: &mut Budget) -> bool {
-        let units = self.perimeter / self.unit;
         let there = self.items.iter().zip(&self.shifts).filter(|(_, shift)| shift.is_none()).map(|(item, _)| item);
         let lengths = there.flat_map(|item| item.stretches.iter().flat_map(|s| core::iter::repeat_n(s.1 / self.unit, item.laps as usize)));
-        let lengths: Vec<u64> = lengths.take(u64::BITS as usize).collect();
-        let longest = room.closed().max().unwrap_or(0) / self.unit;
         let lost = u64::try_from(loss / u128::from(self.rate_min) / u128::from(self.unit)).unwrap_or(u64::MAX);
-        let are_too_many = lengths.len() as u32 > units.ilog2() + SETS_PER_UNIT;
-        if units > UNITS_MAX || are_too_many || lengths.is_empty() || longest == 0 || lost > UNITS_LOST_MAX {
-            return false;
-        }
-        let words = (longest / 64 + 1) as usize;
-        budget.charge((words * lengths.len()) as u64 / SUMS_PER_UNIT);
-        let sums = sums(&lengths, words);
-        let is_sum = |length: u64| sums[(length / 64) as usize] >> (length % 64) & 1 == 1;
-        room.closed().map(|length| length / self.unit).any(|length| !(length.saturating_sub(lost)..=length).any(is_sum))
+        let closed = room.closed().map(|length| length / self.unit).collect();
+        sums::is_one_missing(lengths.take(u64::BITS as usize).collect(), closed, lost, self.perimeter / self.unit, budget)
     }
-}
-
-/// The sums of all sets of lengths, below 64 times `words`: bit by bit.
-fn sums(lengths: &[u64], words: usize) -> Vec<u64> {
-    let mut sums = vec![0_u64; words];
-    sums[0] = 1;
-    for length in lengths {
-        let (skip, shift) = ((length / 64) as usize, (length % 64) as u32);
-        // From the top down, so that no sum has one length twice.
-        for word in (skip..words).rev() {
-            let below = (word - skip).checked_sub(1).map_or(0, |below| sums[below]);
-            let carried = if shift > 0 { below >> (64 - shift) } else { 0 };
-            sums[word] |= sums[word - skip] << shift | carried;
-        }
-    }
-    sums
 }
 
 /// The jobs of a link that they fill nearly whole.
@@ -337,8 +327,13 @@ impl Items {
         is_full.then_some(Self { perimeter: circle.perimeter, capacity, items, loss })
     }
 
+    /// Whether [`Order::Laps`] is another order than [`Order::Hardness`].
+    pub(super) fn have_unequal_laps(&self) -> bool {
+        self.items.windows(2).any(|two| two[0].laps != two[1].laps)
+    }
+
     /// Shifts of so many jobs under which the link is never above its capacity, if they are found with what is left of the budget.
-    pub(super) fn packed(&self, jobs: usize, budget: &mut Budget) -> Option<Vec<u64>> {
+    pub(super) fn packed(&self, jobs: usize, order: Order, budget: &mut Budget) -> Option<Vec<u64>> {
         let mut shifts = vec![0; jobs];
         let lanes = lanes(&self.items, self.capacity);
         if lanes.len() > 1 {
@@ -346,14 +341,14 @@ impl Items {
             let outer = budget.narrow(if self.loss == 0 { budget.left() } else { budget.left() / 2 });
             let all = lanes.into_iter().try_for_each(|(capacity, lane)| {
                 let lane = lane.into_iter().map(|i| self.items[i].clone()).collect();
-                Packing::new(lane, self.perimeter, capacity)?.find(budget, &mut shifts)
+                Packing::new(lane, self.perimeter, capacity, order)?.find(budget, &mut shifts)
             });
             budget.restore(outer);
             if all.is_some() {
                 return Some(shifts);
             }
         }
-        Packing::new(self.items.clone(), self.perimeter, self.capacity)?.find(budget, &mut shifts)?;
+        Packing::new(self.items.clone(), self.perimeter, self.capacity, order)?.find(budget, &mut shifts)?;
         Some(shifts)
     }
 }

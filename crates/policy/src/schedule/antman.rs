@@ -151,13 +151,13 @@ impl AntMan {
 
     fn is_there(&self, gpu: u32) -> bool {
         // There are GPUs only where hosts have some.
-        self.capacity.of(gpu / self.cluster.gpus_per_host) > 0
+        self.capacity.gpus_of(gpu / self.cluster.gpus_per_host) > 0
     }
 
     /// GPUs of a host that no guaranteed job has.
     fn free_of(&self, host: u32) -> Vec<u32> {
         let first = host * self.cluster.gpus_per_host;
-        (first..first + self.capacity.of(host)).filter(|gpu| self.gpus[*gpu as usize].guaranteed.is_none()).collect()
+        (first..first + self.capacity.gpus_of(host)).filter(|gpu| self.gpus[*gpu as usize].guaranteed.is_none()).collect()
     }
 
     fn give(&mut self, job: JobIndex, gpus: &[u32]) {

@@ -122,7 +122,7 @@ impl Decision {
     /// # Errors
     /// [`InfeasibleError::Out`], the first place that is none.
     pub fn check_there(&self, capacity: &Capacity) -> Result<(), InfeasibleError> {
-        let out = self.places.iter().find(|place| place.gpus > capacity.of(place.host));
+        let out = self.places.iter().find(|place| place.gpus > capacity.gpus_of(place.host));
         out.map_or(Ok(()), |place| Err(InfeasibleError::Out { host: place.host, gives: place.gpus }))
     }
 }

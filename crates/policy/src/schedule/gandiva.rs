@@ -164,7 +164,7 @@ impl Gandiva {
             return Some(hosts.clone());
         }
         let idle: Vec<u32> =
-            (0..self.cluster.hosts).filter(|host| self.load[*host as usize] == 0 && self.capacity.of(*host) > 0).take(wants).collect();
+            (0..self.cluster.hosts).filter(|host| self.load[*host as usize] == 0 && self.capacity.gpus_of(*host) > 0).take(wants).collect();
         if idle.len() == wants {
             return Some(on(&idle));
         }
@@ -194,7 +194,7 @@ impl Gandiva {
 
     /// GPUs of a host that nobody wants.
     fn spare(&self, host: u32) -> u32 {
-        self.capacity.of(host).saturating_sub(self.load[host as usize])
+        self.capacity.gpus_of(host).saturating_sub(self.load[host as usize])
     }
 
     fn put(&mut self, job: JobIndex, hosts: Vec<(u32, u32)>, gpus: u32) {

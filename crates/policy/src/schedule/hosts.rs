@@ -37,7 +37,7 @@ pub struct Capacity {
     /// By host: its GPUs when it is there.
     full: Vec<u32>,
     /// By host: its GPUs, none while it is out.
-    of: Vec<u32>,
+    there: Vec<u32>,
     gpus: u32,
 }
 
@@ -58,7 +58,7 @@ impl Capacity {
     #[must_use]
     pub fn of_hosts(full: Vec<u32>) -> Self {
         let gpus = full.iter().fold(0_u32, |sum, gpus| sum.saturating_add(*gpus));
-        Self { of: full.clone(), full, gpus }
+        Self { there: full.clone(), full, gpus }
     }
 
     /// The GPUs of each host when all are there.
@@ -92,23 +92,23 @@ impl Capacity {
 
     /// A host gives no GPUs from now on.
     pub fn lose(&mut self, host: u32) {
-        if let Some(of) = self.of.get_mut(host as usize) {
-            self.gpus = self.gpus.saturating_sub(core::mem::take(of));
+        if let Some(gpus) = self.there.get_mut(host as usize) {
+            self.gpus = self.gpus.saturating_sub(core::mem::take(gpus));
         }
     }
 
     /// A host is back with all of its GPUs.
     pub fn regain(&mut self, host: u32) {
-        if let Some((of, full)) = self.of.get_mut(host as usize).zip(self.full.get(host as usize)).filter(|(of, _)| **of == 0) {
-            *of = *full;
-            self.gpus += *of;
+        if let Some((gpus, full)) = self.there.get_mut(host as usize).zip(self.full.get(host as usize)).filter(|(gpus, _)| **gpus == 0) {
+            *gpus = *full;
+            self.gpus = self.gpus.saturating_add(*full);
         }
     }
 
     /// The GPUs of a host, none while it is out.
     #[must_use]
-    pub fn of(&self, host: u32) -> u32 {
-        self.of.get(host as usize).copied().unwrap_or(0)
+    pub fn gpus_of(&self, host: u32) -> u32 {
+        self.there.get(host as usize).copied().unwrap_or(0)
     }
 
     /// The GPUs of all hosts that are there.
@@ -119,7 +119,7 @@ impl Capacity {
 
     /// The GPUs of each host.
     pub(super) fn by_host(&self) -> &[u32] {
-        &self.of
+        &self.there
     }
 }
 
@@ -129,7 +129,7 @@ pub(super) struct Hosts {
     /// The GPUs of the largest host.
     most: u32,
     /// GPUs of each host, taken or not.
-    of: Vec<u32>,
+    gpus: Vec<u32>,
     free: Vec<u32>,
     /// Free GPUs of all hosts.
     pub(super) left: u32,
@@ -141,15 +141,15 @@ pub(super) struct Hosts {
 
 impl Hosts {
     pub(super) fn new(capacity: &Capacity) -> Self {
-        let of = capacity.by_host().to_vec();
-        Self { most: capacity.most(), free: of.clone(), of, left: capacity.gpus(), taken: Vec::new(), first: 0 }
+        let gpus = capacity.by_host().to_vec();
+        Self { most: capacity.most(), free: gpus.clone(), gpus, left: capacity.gpus(), taken: Vec::new(), first: 0 }
     }
 
     /// Takes all jobs off: from now on what the cluster has to give is free.
     pub(super) fn clear(&mut self, capacity: &Capacity) {
-        self.of.clear();
-        self.of.extend_from_slice(capacity.by_host());
-        self.free.clone_from(&self.of);
+        self.gpus.clear();
+        self.gpus.extend_from_slice(capacity.by_host());
+        self.free.clone_from(&self.gpus);
         self.left = capacity.gpus();
         self.first = 0;
     }
@@ -164,11 +164,11 @@ impl Hosts {
         // Hosts without a free GPU fit nobody, so a queue of small jobs does not look at all full hosts again for each of them.
         let first = self.first as u32;
         if gpus > self.most {
-            let hosts = self.of[self.first..].iter().zip(&self.free[self.first..]).zip(first..);
-            for ((&of, _), host) in hosts.filter(|((of, free), _)| of == free && **of > 0) {
-                if of <= rest {
-                    self.taken.push((host, of));
-                    rest -= of;
+            let hosts = self.gpus[self.first..].iter().zip(&self.free[self.first..]).zip(first..);
+            for ((&has, _), host) in hosts.filter(|((has, free), _)| has == free && **has > 0) {
+                if has <= rest {
+                    self.taken.push((host, has));
+                    rest -= has;
                 }
                 if rest == 0 {
                     break;
@@ -267,7 +267,7 @@ mod tests {
         assert!(hosts.take(20) && hosts.taken == [(0, 8), (1, 8), (2, 4)]);
         // Nobody gets anything of a host that is out; what is lost twice is lost once.
         [1, 1, 9].into_iter().for_each(|host| capacity.lose(host));
-        assert_eq!((capacity.gpus(), capacity.all(), capacity.of(1), capacity.of(2)), (24, 32, 0, 8));
+        assert_eq!((capacity.gpus(), capacity.all(), capacity.gpus_of(1), capacity.gpus_of(2)), (24, 32, 0, 8));
         hosts.clear(&capacity);
         assert!(hosts.take(20) && hosts.taken == [(0, 8), (2, 8), (3, 4)]);
         assert!(!hosts.hold(&[(1, 1)]) && !hosts.take(5) && hosts.take(4) && hosts.left == 0);
@@ -290,9 +290,9 @@ mod tests {
         assert!((capacity.most(), capacity.all()) == (8, 22) && capacity.holds(22) && !capacity.holds(23));
         // A host that was out comes back as it was.
         capacity.lose(2);
-        assert_eq!((capacity.of(2), capacity.gpus(), capacity.all()), (0, 20, 22));
+        assert_eq!((capacity.gpus_of(2), capacity.gpus(), capacity.all()), (0, 20, 22));
         capacity.regain(2);
-        assert_eq!((capacity.of(2), capacity.gpus()), (2, 22));
+        assert_eq!((capacity.gpus_of(2), capacity.gpus()), (2, 22));
     }
 
     #[test]
@@ -327,7 +327,7 @@ mod tests {
             let capacity = Capacity::of_hosts(of);
             let mut hosts = Hosts::new(&capacity);
             prop_assert_eq!(capacity.holds(gpus), gpus > 0 && hosts.take(gpus));
-            let gives = |(host, gpus): &(u32, u32)| *gpus > 0 && *gpus <= capacity.of(*host);
+            let gives = |(host, gpus): &(u32, u32)| *gpus > 0 && *gpus <= capacity.gpus_of(*host);
             prop_assert!(hosts.taken.iter().all(gives), "{:?}", hosts.taken);
         }
 

@@ -35,11 +35,10 @@ const FIRST_APART: u64 = 8;
 /// prediction of wrong profiles, a job that waits for more in half of its iterations is reason enough to compare as soon as
 /// [`CLEAR_ITERATIONS`] show it. Jobs that were in each other's way for a few iterations, as when they begin or one was paused, are not.
 const WAIT_SHARE_HEAVY: f64 = 0.05;
-/// A job of which an iteration without its waits, or what it sends, differs from the plan by more than such a share is another job than the
-/// planned one, and what turns were predicted to bring was predicted of that one. Published periods are 5 % longer than iterations, and
-/// jobs that take no turns with a job may send beside it.
+/// A job of which an iteration without its waits differs from the plan by more than such a share is another job than the planned one, and what
+/// turns were predicted to bring was predicted of that one. Published periods are 5 % longer than iterations. What is sent says less: ends
+/// that are found by bytes come late.
 const OTHER_ITERATION: f64 = 0.1;
-const OTHER_SENT: f64 = 0.25;
 /// An iteration that takes without its waits so many times what is usual is a pause, as for a checkpoint, and says nothing of turns.
 const PAUSE_TIMES: u64 = 2;
 /// Iterations that say what is usual: few, because jobs change. What is rarer than one in eight of them is not usual.
@@ -69,9 +68,6 @@ struct Seen {
     waited: u64,
     /// Iterations that waited for more than [`WAIT_SHARE_HEAVY`] of their time.
     heavy: u64,
-    /// What those that told sent, and how many these are.
-    sent: u64,
-    told: u64,
 }
 
 impl Seen {
@@ -86,33 +82,11 @@ impl Seen {
     fn waits(&self) -> f64 {
         self.waited as f64 / (self.sum.max(1)) as f64
     }
-}
 
-/// What a job is planned as.
-#[derive(Clone, Debug, Default)]
-struct Planned {
-    iteration: u64,
-    /// What one start may send, as a job asks for each Up phase, for all of them, or for all with what it computes before and between.
-    sends: Vec<u64>,
-}
-
-impl Planned {
-    fn of(member: &Member) -> Self {
-        let ups = || member.uses.iter().map(|of| &of.ups);
-        let all = ups().map(|ups| ups.iter().map(|up| up.end.0.saturating_sub(up.start.0)).sum());
-        let from_first = ups().filter_map(|ups| Some(ups.last()?.end.0.saturating_sub(ups.first()?.start.0)));
-        let from_begin = ups().filter_map(|ups| Some(ups.last()?.end.0));
-        Self { iteration: member.iteration.0, sends: all.chain(from_first).chain(from_begin).collect() }
-    }
-
-    /// Whether what was seen is another job.
-    fn is_another(&self, seen: &Seen) -> bool {
-        let far = |seen: u64, planned: u64, share: f64| (seen as f64 / (planned.max(1)) as f64 - 1.0).abs() > share;
-        let own = seen.sum.saturating_sub(seen.waited) / seen.counted().max(1);
-        // Ends that are told now and then say little.
-        let sent = (seen.told * 2 > seen.counted()).then(|| seen.sent / seen.told);
-        far(own, self.iteration, OTHER_ITERATION)
-            || sent.is_some_and(|sent| self.sends.iter().all(|&planned| far(sent, planned, OTHER_SENT)))
+    /// Whether this is another job than one that was planned with that iteration.
+    fn is_other_than(&self, planned: Nanos) -> bool {
+        let own = self.sum.saturating_sub(self.waited) / self.counted().max(1);
+        self.counted() > 0 && (own as f64 / (planned.0.max(1)) as f64 - 1.0).abs() > OTHER_ITERATION
     }
 }
 
@@ -165,7 +139,8 @@ pub(super) struct Judge {
     holds: bool,
     /// What was decided last.
     decided: bool,
-    planned: Vec<Planned>,
+    /// The iteration that each job is planned with; of none where nobody knows.
+    planned: Vec<Nanos>,
     now: Vec<Seen>,
     usual: Vec<Usual>,
     /// The last whole stretch of each kind.
@@ -187,7 +162,7 @@ pub(super) struct Judge {
 impl Judge {
     /// For jobs that are planned so.
     pub(super) fn of(members: &[Member]) -> Self {
-        Self { planned: members.iter().map(Planned::of).collect(), ..Self::new(members.len()) }
+        Self { planned: members.iter().map(|member| member.iteration).collect(), ..Self::new(members.len()) }
     }
 
     /// For so many jobs of which nothing is planned.
@@ -240,10 +215,9 @@ impl Judge {
     }
 
     /// Takes over what the judge of an earlier group knows of a job that stays. The group is held, as it was planned; but jobs that come and go
-    /// must not put a comparison off for ever, and turns that were let go are compared again soon.
-    pub(super) fn take_over(&mut self, job: u32, from: &Self, was: u32) {
-        let (at, was) = (job as usize, was as usize);
-        if let (Some(usual), Some(old)) = (self.usual.get_mut(at), from.usual.get(was)) {
+    /// must not put a comparison off for ever, and turns that were let go are compared again soon. `there` is the job's index in `from`.
+    pub(super) fn take_over(&mut self, job: u32, from: &Self, there: u32) {
+        if let (Some(usual), Some(old)) = (self.usual.get_mut(job as usize), from.usual.get(there as usize)) {
             *usual = *old;
         }
         let half = from.now.iter().any(|seen| seen.counted() >= STRETCH_ITERATIONS / 2);
@@ -272,9 +246,8 @@ impl Judge {
         self.recent.get(job as usize).map_or_else(Default::default, |[held, free]| (held.measured(), free.measured()))
     }
 
-    /// An iteration of a job took so long, of which it waited that long and, where it told, sent that long. What a comparison came to, if
-    /// one ended.
-    pub(super) fn iteration(&mut self, job: u32, took: Nanos, waited: Nanos, sent: Option<Nanos>) -> Option<Verdict> {
+    /// An iteration of a job took so long, of which it waited that long. What a comparison came to, if one ended.
+    pub(super) fn iteration(&mut self, job: u32, took: Nanos, waited: Nanos) -> Option<Verdict> {
         let own = took.0.saturating_sub(waited.0);
         let usual = self.usual.get_mut(job as usize)?.of(own);
         let seen = self.now.get_mut(job as usize)?;
@@ -285,9 +258,6 @@ impl Judge {
             seen.sum = seen.sum.saturating_add(usual).saturating_add(waited.0);
             seen.waited = seen.waited.saturating_add(waited.0);
             seen.heavy += u64::from(waited.0 as f64 > WAIT_SHARE_HEAVY * took.0 as f64);
-            if let Some(sent) = sent {
-                (seen.sent, seen.told) = (seen.sent.saturating_add(sent.0), seen.told + 1);
-            }
             if let Some(recent) = self.recent.get_mut(job as usize).filter(|_| usual == own) {
                 recent[usize::from(!self.holds)].push(took, waited);
             }
@@ -317,7 +287,7 @@ impl Judge {
         let is_first = self.holds && self.decided && self.compared.iter().all(|mean| mean.count == 0);
         let waits_long = |seen: &Seen| seen.waits() > WAIT_SHARE_HEAVY && seen.heavy * 2 >= seen.counted();
         let waits = |seen: &Seen| seen.waits() > WAIT_SHARE_MAX;
-        let are_others = || self.planned.iter().zip(&self.now).any(|(planned, seen)| seen.counted() > 0 && planned.is_another(seen));
+        let are_others = || self.planned.iter().zip(&self.now).any(|(planned, seen)| seen.is_other_than(*planned));
         is_first && (self.now.iter().any(waits_long) || self.now.iter().any(waits) && are_others())
     }
 
@@ -422,7 +392,7 @@ mod tests {
             for job in 0..2 {
                 let (took, waited) = if judge.holds() { (held, waits) } else { (free, 0) };
                 free_iterations += u64::from(!judge.holds());
-                verdicts.extend(judge.iteration(job, Nanos(took), Nanos(waited), None));
+                verdicts.extend(judge.iteration(job, Nanos(took), Nanos(waited)));
             }
         }
         (verdicts, free_iterations / 2)
@@ -496,7 +466,7 @@ mod tests {
             .filter_map(|n| {
                 let (took, waited) = if judge.holds() { (105, 6) } else { (120, 0) };
                 let pause = if n % 20 == 7 && judge.holds() { 3_000 } else { 0 };
-                judge.iteration(0, Nanos(took + pause), Nanos(waited), None)
+                judge.iteration(0, Nanos(took + pause), Nanos(waited))
             })
             .collect();
         assert!(!verdicts.is_empty() && verdicts.iter().all(|v| v.hold), "{verdicts:?}");
@@ -507,11 +477,11 @@ mod tests {
     fn one_short_iteration_or_longer_and_longer_ones_are_no_pauses() {
         for grows in [false, true] {
             let mut judge = Judge::new(1);
-            judge.iteration(0, Nanos(if grows { 1_000 } else { 1 }), Nanos(0), None);
+            judge.iteration(0, Nanos(if grows { 1_000 } else { 1 }), Nanos(0));
             let verdict = (0..2_000_u64).find_map(|n| {
                 let alone = if grows { 1_000 + n } else { 1_000 };
                 let waits = if judge.holds() { alone / 10 } else { 0 };
-                judge.iteration(0, Nanos(alone + waits), Nanos(waits), None)
+                judge.iteration(0, Nanos(alone + waits), Nanos(waits))
             });
             assert!(verdict.is_some_and(|v| !v.hold && v.worst > 1.03), "{verdict:?}");
         }
@@ -523,7 +493,7 @@ mod tests {
         let mut judge = Judge::new(1);
         let verdict = (0..2_000).find_map(|n| {
             let (alone, waits) = if n % 8 == 7 { (600, if judge.holds() { 200 } else { 0 }) } else { (100, 0) };
-            judge.iteration(0, Nanos(alone + waits), Nanos(waits), None)
+            judge.iteration(0, Nanos(alone + waits), Nanos(waits))
         });
         assert!(verdict.is_some_and(|v| !v.hold && v.worst > 1.1), "{verdict:?}");
     }
@@ -555,7 +525,7 @@ mod tests {
                 for job in 0..2 {
                     let waits = if judge.holds() { 200 } else { 0 };
                     held += u64::from(judge.holds());
-                    judge.iteration(job, Nanos(100 + waits), Nanos(waits), None);
+                    judge.iteration(job, Nanos(100 + waits), Nanos(waits));
                 }
             }
             core::mem::take(&mut held) / 2
@@ -576,7 +546,7 @@ mod tests {
             held += u64::from(judge.holds());
             (0..2).for_each(|job| {
                 let (took, waits) = if judge.holds() { (1_050, 80) } else { (free, 0) };
-                judge.iteration(job, Nanos(took), Nanos(waits), None);
+                judge.iteration(job, Nanos(took), Nanos(waits));
             });
         }
         assert!(held < 500, "{held}");
@@ -624,32 +594,17 @@ mod tests {
     /// Found by random jobs whose profiles were wrong: one waited for 4 % of its time through half of all that it ran.
     #[test]
     fn a_group_that_was_planned_for_other_jobs_is_compared_soon() {
-        let up = |start, end| turns::Up { start: Nanos(start), end: Nanos(end), rate: units::Rate(1) };
-        // Planned iteration and Up phases, what is told to be sent, and whether that is another job; each iteration takes 1,000 without waits.
-        let cases = [
-            (1_050, vec![up(0, 400)], Some(400), false),
-            (1_200, vec![up(0, 400)], Some(400), true),
-            (880, vec![up(0, 400)], Some(400), true),
-            (1_000, vec![up(0, 200)], Some(400), true),
-            (1_000, vec![up(0, 200)], None, false),
-            (1_000, vec![up(0, 480)], Some(400), false),
-            // Asked for at once, with what is computed between; for each phase; and before the first one.
-            (1_000, vec![up(100, 200), up(400, 500)], Some(400), false),
-            (1_000, vec![up(100, 200), up(400, 500)], Some(200), false),
-            (1_000, vec![up(100, 200), up(400, 500)], Some(500), false),
-            (1_000, vec![up(100, 200), up(400, 500)], Some(800), true),
-        ];
-        for (iteration, ups, sent, is_another) in cases {
-            let uses = vec![turns::Use { link: 0, ups: ups.clone() }];
-            let mut judge = Judge::of(&vec![Member { iteration: Nanos(iteration), uses, opponents: Vec::new() }; 2]);
-            let iterations = SETTLING + CLEAR_ITERATIONS;
-            for n in 0..iterations {
-                assert!(judge.holds(), "{n}: {iteration} {ups:?}");
+        // Each iteration takes 1,000 without its waits.
+        for (planned, is_another) in [(1_050, false), (1_090, false), (1_200, true), (950, false), (880, true)] {
+            let member = Member { iteration: Nanos(planned), uses: Vec::new(), opponents: Vec::new() };
+            let mut judge = Judge::of(&[member.clone(), member]);
+            for _ in 0..SETTLING + CLEAR_ITERATIONS {
+                assert!(judge.holds(), "{planned}");
                 for job in 0..2 {
-                    judge.iteration(job, Nanos(1_030), Nanos(30), sent.map(Nanos));
+                    judge.iteration(job, Nanos(1_030), Nanos(30));
                 }
             }
-            assert_eq!(judge.holds(), !is_another, "{iteration} {ups:?} {sent:?}");
+            assert_eq!(judge.holds(), !is_another, "{planned}");
         }
     }
 
@@ -659,7 +614,7 @@ mod tests {
         let mut judge = Judge::new(2);
         for n in 0..SETTLING + STRETCH_ITERATIONS {
             let waited = if n % CLEAR_ITERATIONS < 3 { 60 } else { 0 };
-            (0..2).for_each(|job| assert_eq!(judge.iteration(job, Nanos(100 + waited), Nanos(waited), None), None));
+            (0..2).for_each(|job| assert_eq!(judge.iteration(job, Nanos(100 + waited), Nanos(waited)), None));
             assert!(judge.holds(), "{n}");
         }
     }
@@ -694,8 +649,8 @@ mod tests {
         // Job 1 does one iteration while job 0 does twenty, and only job 1 loses.
         let verdict = (0..20_000).find_map(|n| {
             let slow = if judge.holds() { (2_600, 600) } else { (2_000, 0) };
-            let fast = judge.iteration(0, Nanos(100), Nanos(0), None);
-            fast.or_else(|| (n % 20 == 0).then(|| judge.iteration(1, Nanos(slow.0), Nanos(slow.1), None)).flatten())
+            let fast = judge.iteration(0, Nanos(100), Nanos(0));
+            fast.or_else(|| (n % 20 == 0).then(|| judge.iteration(1, Nanos(slow.0), Nanos(slow.1))).flatten())
         });
         assert!(verdict.is_some_and(|v| v.worst > 1.2 && !v.hold), "{verdict:?}");
     }
@@ -703,10 +658,10 @@ mod tests {
     #[test]
     fn a_job_that_pauses_keeps_no_comparison_from_its_end() {
         let mut judge = Judge::new(2);
-        judge.iteration(1, Nanos(100), Nanos(10), None);
+        judge.iteration(1, Nanos(100), Nanos(10));
         let verdict = (0..2_000).find_map(|_| {
             let took = if judge.holds() { 110 } else { 100 };
-            judge.iteration(0, Nanos(took), Nanos(10), None)
+            judge.iteration(0, Nanos(took), Nanos(10))
         });
         assert!(verdict.is_some_and(|v| !v.hold));
     }

@@ -55,11 +55,6 @@ impl Measure {
         }
     }
 
-    /// How long the iteration under way sent so far, where each of its starts told.
-    pub(super) fn told_sent(&self) -> Option<Nanos> {
-        (self.open == 0 && self.sent > 0).then_some(Nanos(self.sent))
-    }
-
     /// An iteration took so long, of which it waited that long, and rules of the group were broken so often until now. True when that
     /// ends a window that is to be trusted.
     pub(super) fn iteration(&mut self, took: Nanos, waited: Nanos, broken: u64) -> bool {
@@ -67,13 +62,12 @@ impl Measure {
             self.restart();
             return false;
         }
-        let sent = self.told_sent();
-        (self.open, self.sent) = (0, 0);
+        let (open, sent) = (core::mem::take(&mut self.open), core::mem::take(&mut self.sent));
         if self.settled < SETTLING {
             self.settled += 1;
             return false;
         }
-        self.window.push((took.0.saturating_sub(waited.0), sent.map(|sent| sent.0)));
+        self.window.push((took.0.saturating_sub(waited.0), (open == 0 && sent > 0).then_some(sent)));
         if self.window.len() < ITERATIONS {
             return false;
         }

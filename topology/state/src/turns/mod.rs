@@ -425,9 +425,8 @@ impl Turns {
         if !holds {
             entry.measure.restart();
         }
-        let sent = entry.measure.told_sent();
         let is_measured = holds && entry.measure.iteration(took, waited, running.broken);
-        if let Some(verdict) = running.judge.iteration(index, took, waited, sent) {
+        if let Some(verdict) = running.judge.iteration(index, took, waited) {
             running.judged = Some((self.now, verdict));
             self.judged.push_back(Judged { verdict, comparison: running.judge.comparison(&running.of) });
         }

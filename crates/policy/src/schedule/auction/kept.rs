@@ -20,7 +20,7 @@ pub(super) fn kept(capacity: &Capacity, gpus: u32, now_s: f64, mut ends: Vec<End
     if gpus > capacity.gpus() {
         return Vec::new();
     }
-    let there = || (0..capacity.full().len() as u32).filter(|host| capacity.of(*host) > 0);
+    let there = || (0..capacity.full().len() as u32).filter(|host| capacity.gpus_of(*host) > 0);
     ends.sort_unstable_by(|a, b| a.host.cmp(&b.host).then(a.at_s.total_cmp(&b.at_s)));
     // When so many GPUs of a host are free: its leases give them back one after the other.
     let soonest_s = |host: u32, wants: u32| {
@@ -37,11 +37,11 @@ pub(super) fn kept(capacity: &Capacity, gpus: u32, now_s: f64, mut ends: Vec<End
     let by_time = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
     let (mut hosts, mut rest): (Vec<(f64, u32)>, u32) = (Vec::new(), gpus);
     if gpus > capacity.most() {
-        hosts.extend(there().map(|host| (soonest_s(host, capacity.of(host)), host)));
+        hosts.extend(there().map(|host| (soonest_s(host, capacity.gpus_of(host)), host)));
         hosts.sort_unstable_by(by_time);
         hosts.retain(|(_, host)| {
-            let whole = capacity.of(*host) <= rest;
-            rest -= if whole { capacity.of(*host) } else { 0 };
+            let whole = capacity.gpus_of(*host) <= rest;
+            rest -= if whole { capacity.gpus_of(*host) } else { 0 };
             whole
         });
     }
@@ -49,7 +49,7 @@ pub(super) fn kept(capacity: &Capacity, gpus: u32, now_s: f64, mut ends: Vec<End
     if rest > 0 {
         let mut taken: Vec<u32> = hosts.iter().map(|(_, host)| *host).collect();
         taken.sort_unstable();
-        let others = there().filter(|host| taken.binary_search(host).is_err() && capacity.of(*host) >= rest);
+        let others = there().filter(|host| taken.binary_search(host).is_err() && capacity.gpus_of(*host) >= rest);
         let soonest = others.map(|host| (soonest_s(host, rest), host)).min_by(by_time);
         kept.extend(soonest.map(|(_, host)| (host, free_of(host).min(rest))));
     }
