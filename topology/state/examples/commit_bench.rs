@@ -6,6 +6,8 @@
 //! `apart`: every job stays under its leaf. `meeting`: rings of two to four hosts over neighbouring leaves, so that about half of
 //! the jobs meet others. Times are CPU time of all threads, so other work on the machine does not count.
 
+mod timing;
+
 use std::{sync::Arc, time::Duration};
 
 use antiphase_state::{Action, AgentReport, Change, Commit, Config, Document, Event, JobDefinition, Origin, RequestId, Service, SessionId};
@@ -16,7 +18,6 @@ use fabric::{
 };
 use job::{Job, Placement, TrafficPhase};
 use plan::Control;
-use rustix::time::{ClockId, clock_gettime};
 use units::{FabricTime, Nanos, Rate};
 
 const MS: u64 = 1_000_000;
@@ -25,12 +26,7 @@ const HOSTS: u64 = 1_024;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let jobs: u64 = std::env::args().nth(1).map_or(Ok(500), |s| s.parse())?;
-    let control = match std::env::args().nth(2).as_deref() {
-        None | Some("slots") => Control::Slots,
-        Some("turns") => Control::Turns,
-        Some("observe") => Control::Observe,
-        Some(other) => return Err(format!("{other}: slots, turns or observe").into()),
-    };
+    let control = timing::control(std::env::args().nth(2).as_deref(), Control::Slots)?;
     let rate = Rate(50_000);
     for (name, spines, spread) in [("apart", 16, 0), ("meeting, 16 spines", 16, 32), ("meeting, 4 spines", 4, 32)] {
         let fabric = clos2(&Clos2 { leaves: 32, spines, hosts_per_leaf: 32, host_rate: rate, uplink_rate: rate, uplinks: 1 })?;
@@ -91,9 +87,9 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64, control: Control
     for n in 0..jobs {
         let definition = definition(&fabric, n, spread).ok_or("a host is missing")?;
         let request = bench.request();
-        let start = cpu_time();
+        let start = timing::cpu_time();
         bench.handle(Event::Asked { request, change: Change::Commit(Commit { jobs: vec![definition], ..Commit::default() }) });
-        commits.push(cpu_time() - start);
+        commits.push(timing::cpu_time() - start);
     }
     let view = bench.service.view();
     let largest = view.jobs().map(|j| j.component().count()).max().unwrap_or(0);
@@ -103,26 +99,20 @@ fn run(name: &str, fabric: Arc<Fabric>, jobs: u64, spread: u64, control: Control
     print("  commit", commits);
     let mut reports = Vec::new();
     for session in sessions {
-        let start = cpu_time();
+        let start = timing::cpu_time();
         bench.handle(Event::Report { session, report: AgentReport::default() });
-        reports.push(cpu_time() - start);
+        reports.push(timing::cpu_time() - start);
     }
     print("  report", reports);
     let mut releases = Vec::new();
     for n in (0..jobs).step_by(7) {
         let request = bench.request();
-        let start = cpu_time();
+        let start = timing::cpu_time();
         bench.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![format!("job{n}")] } });
-        releases.push(cpu_time() - start);
+        releases.push(timing::cpu_time() - start);
     }
     print("  release", releases);
     Ok(())
-}
-
-/// Time that the threads of this process have run so far.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// A ring over two to four hosts; `spread` hosts lie between neighbours, 0 = next to each other.

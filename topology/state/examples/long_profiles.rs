@@ -5,7 +5,9 @@
 //! ```
 //! Times are CPU time of all threads, so other work on the machine does not count.
 
-use std::{sync::Arc, time::Duration};
+mod timing;
+
+use std::sync::Arc;
 
 use antiphase_state::{Action, Change, Commit, Config, Document, Event, JobDefinition, RequestId, Service};
 use fabric::{
@@ -15,18 +17,12 @@ use fabric::{
 };
 use job::{Job, Placement, TrafficPhase};
 use plan::Control;
-use rustix::time::{ClockId, clock_gettime};
 use units::{FabricTime, Nanos, Rate};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let number = |n: usize, default: u64| std::env::args().nth(n).map_or(Ok(default), |s| s.parse::<u64>());
     let (jobs, phases) = (number(1, 8)?, number(2, 4_000)?);
-    let control = match std::env::args().nth(3).as_deref() {
-        None | Some("turns") => Control::Turns,
-        Some("slots") => Control::Slots,
-        Some("observe") => Control::Observe,
-        Some(other) => return Err(format!("{other}: slots, turns or observe").into()),
-    };
+    let control = timing::control(std::env::args().nth(3).as_deref(), Control::Turns)?;
     let rate = Rate(50_000);
     let fabric = Arc::new(clos2(&Clos2 { leaves: 2, spines: 1, hosts_per_leaf: 64, host_rate: rate, uplink_rate: rate, uplinks: 1 })?);
     let mut service = Service::new(Config { control, ..Config::default() });
@@ -46,17 +42,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ask(Change::SetFabric { by: None, if_fabric: None, fabric: fabric.clone(), text: "".into(), jobs: vec![] });
     for n in 0..jobs {
         let job = long(&fabric, n, phases).ok_or("a host is missing")?;
-        let start = cpu_time();
+        let start = timing::cpu_time();
         ask(Change::Commit(Commit { jobs: vec![job], ..Commit::default() }));
-        println!("job {n}: {:.3} s", (cpu_time() - start).as_secs_f64());
+        println!("job {n}: {:.3} s", (timing::cpu_time() - start).as_secs_f64());
     }
     Ok(())
-}
-
-/// Time that the threads of this process have run so far.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 /// A ring of two hosts under two leaves. Its period shares no divisor with another's, and none of its phases is like another.

@@ -12,6 +12,7 @@ use alloc::{
 
 use fabric::Fabric;
 use job::data_nics;
+use units::NodeId;
 
 use crate::{
     Config, Refusal,
@@ -19,6 +20,12 @@ use crate::{
     plan::{Job, Name, Plan},
     warnings::few,
 };
+
+/// GPUs of a host as the fabric states them, else as the configuration says of each ([`Config::gpus_per_host`]).
+#[must_use]
+pub fn gpus_of(fabric: &Fabric, host: NodeId, gpus_per_host: Option<u32>) -> Option<u32> {
+    fabric.gpus(host).and_then(|gpus| gpus.count).or(gpus_per_host)
+}
 
 /// Refuses a fabric that says another number of GPUs of a host than the configuration says of each ([`Config::gpus_per_host`]).
 ///
@@ -49,7 +56,7 @@ fn sentence(plan: &Plan, host: &str, config: &Config) -> Option<String> {
     let fabric = plan.installed.as_ref()?.fabric();
     let node = fabric.find(host)?;
     let assumed = || config.scheduled.then_some(GPUS_PER_HOST);
-    let gpus = fabric.gpus(node).and_then(|gpus| gpus.count).or(config.gpus_per_host).or_else(assumed);
+    let gpus = gpus_of(fabric, node, config.gpus_per_host).or_else(assumed);
     let nics = || u32::try_from(data_nics(fabric, node).len()).ok();
     let (has, what) = match gpus {
         Some(gpus) => (gpus, "GPUs"),

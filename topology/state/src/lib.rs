@@ -50,7 +50,7 @@ mod watch;
 pub use action::{Action, Commitment, Content, Notice, Record, Refusal, Reply, Severity};
 pub use audit::{AUDIT_MAX, AuditEntry};
 pub use config::Config;
-pub use crowded::contradiction;
+pub use crowded::{contradiction, gpus_of};
 pub use document::Document;
 pub use event::{AgentReport, Change, ClockQuality, Commit, Event, GateReport, GateTotals, JobDefinition, Origin, Schedule};
 pub use ids::{RequestId, SessionId, Ticket};

@@ -109,7 +109,7 @@ fn filled(group: &Group, items: &Items, found: Incumbent, workspace: &mut Worksp
     let left = workspace.budget.left();
     let pack = |order, part, workspace: &mut Workspace| workspace.within(part, |w| items.packed(group.jobs.len(), order, &mut w.budget));
     let mut packed = pack(Order::Hardness, left / PACKING_SHARE, workspace);
-    // A search that ended by itself has seen that there is none, in whatever order.
+    // A search that ended before its work did has found that no packing begins at walls, and the order does not matter.
     if packed.is_none() && items.have_unequal_laps() && workspace.budget.left() <= left - left / PACKING_SHARE {
         packed = pack(Order::Laps, left / LAPS_SHARE, workspace);
     }
@@ -149,9 +149,10 @@ fn proven(group: &Group, fixed: &[Option<u64>], found: Incumbent, bound: f64, wo
 /// The part of the work on a group that may be proven, as a divisor, that goes into finding good shifts first.
 const ANNEAL_SHARE: u64 = 16;
 /// The part of the work on jobs that may fill their link, as a divisor, that annealing has before a packing is looked for; and the part
-/// of what is left then that this takes at most, and after it the search that places jobs of more laps first: that one finds soon or never.
+/// of what is left then that this takes at most.
 const ANNEAL_FIRST_SHARE: u64 = 2;
 const PACKING_SHARE: u64 = 2;
+/// The part of the same, as a divisor, for a second search that places jobs of more laps first: it finds a packing soon or never.
 const LAPS_SHARE: u64 = 4;
 /// The part of the work on a proof, as a divisor, that goes into the bounds of subsets of the group.
 const SUBSETS_SHARE: u64 = 3;

@@ -98,8 +98,7 @@ impl SchedulerConfig {
     /// GPUs of a host: as the fabric states, else as is said here.
     #[must_use]
     pub fn gpus(&self, fabric: &Fabric, host: NodeId) -> u32 {
-        let stated = fabric.gpus(host).and_then(|gpus| gpus.count);
-        stated.or(self.gpus_per_host).unwrap_or(GPUS_PER_HOST)
+        state::gpus_of(fabric, host, self.gpus_per_host).unwrap_or(GPUS_PER_HOST)
     }
 
     /// As the scheduler takes it.
