@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # The gate and the plugin for NCCL on a machine with an NVIDIA GPU. No part of `make test`, because machines of CI have none.
 #
-#     scripts/test-gpu.sh [PART...]      # all: streams waits costs calls turns
+#     scripts/test-gpu.sh [PART...]      # all: streams waits costs graphs calls turns calls-held
 #
 #   streams  streams pass the gate, with the driver (the test that runs with a stand-in elsewhere)
 #   waits    what a wait in a stream does to its process and to others: docs/adr/0012
 #   costs    what a gate costs a job that nobody is in the way of
+#   graphs   a job whose iteration is a CUDA graph, with the gate around its replays
 #   calls    iterations that the agent finds in the calls of a job, by the plugin and by LD_PRELOAD
 #   turns    the lab's jobs over NCCL: alone, together, by turns (root, and the lab's tools)
+#   calls-held  the same, held in the calls of NCCL, without a line in the job
 #
 # Needs PyTorch with CUDA and NCCL (ANTIPHASE_PYTHON, else python3). PROGRAMS names a folder with the programs and libraries; without
-# it they are built. GATE_TESTS names the built tests of agent/gate where there is no cargo.
+# it they are built. CASE names another case of the lab, REPEATS how often it is played. GATE_TESTS names the built tests of agent/gate where there is no cargo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-parts=${*:-streams waits costs calls turns}
+parts=${*:-streams waits costs graphs calls turns calls-held}
 python=${ANTIPHASE_PYTHON:-python3}
 if ! "$python" -c 'import sys, torch; sys.exit(not (torch.cuda.is_available() and torch.distributed.is_nccl_available()))' 2>/dev/null; then
     echo "skipped: $python has no PyTorch that sees a GPU and has NCCL"
@@ -61,6 +63,8 @@ train_and_tell() {
 
 costs() { beside_agents train_and_tell; }
 
+graphs() { beside_agents "$python" tests/gpu/graphs.py; }
+
 # A job without a line for the gate: what the agent finds in its calls is printed beside what an iteration takes.
 watched() {
     local found last=
@@ -91,16 +95,22 @@ lab() { "$PROGRAMS/antiphase-lab" run "$@" --trainer nccl --control service --ho
 
 turns() {
     echo "== ends told by the stream"
-    lab two-equal
+    lab "${CASE:-two-equal}"
     echo "== the host waits, and the plugin for NCCL tells the ends"
-    ANTIPHASE_GATE_STREAM=off NCCL_PROFILER_PLUGIN=$PROGRAMS/libnccl_profiler_antiphase.so lab two-equal
+    ANTIPHASE_GATE_STREAM=off NCCL_PROFILER_PLUGIN=$PROGRAMS/libnccl_profiler_antiphase.so lab "${CASE:-two-equal}"
     echo "== no link in common: what sharing the GPU alone does"
     lab tests/gpu/apart.yaml
 }
 
+calls_held() {
+    # Some twenty iterations are those in which the gate learns from calls where an iteration begins.
+    ANTIPHASE_NCCL_GATE=on NCCL_PROFILER_PLUGIN=$PROGRAMS/libnccl_profiler_antiphase.so lab "${CASE:-two-equal}" --warm-up 25
+}
+
 for part in $parts; do
     case $part in
-        streams | waits | costs | calls | turns) echo "= $part" && "$part" ;;
+        streams | waits | costs | graphs | calls | turns) echo "= $part" && "$part" ;;
+        calls-held) echo "= $part" && calls_held ;;
         *) echo "test-gpu: no part $part" >&2 && exit 2 ;;
     esac
 done

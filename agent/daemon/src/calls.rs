@@ -1,12 +1,12 @@
 //! The iterations of a job in what it calls of its communication library.
 //!
 //! A library in the job says what was called and when ([`gate::events`]); the shortest sequence of calls that repeats itself is an
-//! iteration ([`telemetry::repeat`]). Unlike bytes, calls say whose they are, so this works beside other jobs.
+//! iteration ([`gate_core::repeat()`]). Unlike bytes, calls say whose they are, so this works beside other jobs.
 
 use std::collections::VecDeque;
 
 use gate::events::{EVENTS, Event, EventKind};
-use telemetry::{REPEATS_MIN, repeat};
+use gate_core::{REPEATS_MIN, repeat};
 use units::{Nanos, NodeTime};
 
 /// Calls that are kept: as many as a ring, of which three iterations have to be.

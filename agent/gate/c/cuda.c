@@ -128,8 +128,12 @@ int cuStreamSynchronize(struct stream *stream) {
     return SUCCESS;
 }
 
+/* Memory is registered only by a thread that says that graphs of others do not matter to it. */
+static _Thread_local int capture_mode;
+
 int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
     if ((uintptr_t)memory % 4096 || bytes != 4096 || flags != 3) return INVALID_VALUE;
+    if (capture_mode != 2) return CAPTURE_UNSUPPORTED;
     pthread_mutex_lock(&pages_lock);
     int full = page_count == PAGES_MAX;
     if (!full) pages[page_count++] = memory;
@@ -159,6 +163,13 @@ int cuStreamWaitValue32_v2(struct stream *stream, uint64_t address, uint32_t val
 
 int cuLaunchHostFunc(struct stream *stream, void (*function)(void *), void *with) {
     return enqueue(stream, (struct operation){.kind = CALL, .function = function, .with = with});
+}
+
+int cuThreadExchangeStreamCaptureMode(int *mode) {
+    int before = capture_mode;
+    capture_mode = *mode;
+    *mode = before;
+    return SUCCESS;
 }
 
 int cuStreamIsCapturing(struct stream *stream, int *status) {

@@ -18,7 +18,11 @@ pub const COLLECTIVE: u64 = 1 << 1;
 pub const POINT_TO_POINT: u64 = 1 << 2;
 /// An operation of the network, on one channel in one direction.
 pub const OPERATION: u64 = 1 << 3;
-/// The events that the plugin asks for. Parents of these, such as groups, come too.
+/// Calls that the job makes together; a single one is a group too. From version 5.
+pub const GROUP_CALL: u64 = 1 << 8;
+/// A collective, when the job calls it and before anything of it is enqueued. From version 5.
+pub const COLLECTIVE_CALL: u64 = 1 << 9;
+/// The events that the plugin asks for. Parents of these, such as groups and calls, come too.
 pub const ACTIVATION: c_int = (COLLECTIVE | POINT_TO_POINT | OPERATION) as c_int;
 
 /// Longest name of a function or a data type that is looked at; those of NCCL have a dozen letters.
@@ -112,12 +116,26 @@ pub struct PointToPointV4<const REST: usize> {
     rest: [u64; REST],
 }
 
+/// A collective when it is called, versions 5 and later.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CollectiveCallV5 {
+    function: *const c_char,
+    count: usize,
+    datatype: *const c_char,
+    root: c_int,
+    stream: *mut c_void,
+    /// A `bool`: not 0 where the call is recorded for a graph.
+    is_captured: u8,
+}
+
 /// What an event is about; which of them its type says.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub union Body<C: Copy, P: Copy> {
     collective: C,
     point_to_point: P,
+    call: CollectiveCallV5,
 }
 
 impl<C: Copy, P: Copy> std::fmt::Debug for Body<C, P> {
@@ -161,6 +179,9 @@ const _: () = {
     assert!(offset_of!(CollectiveV4<3>, function) == 8 && offset_of!(CollectiveV4<3>, count) == 32);
     assert!(offset_of!(CollectiveV4<3>, root) == 40 && offset_of!(CollectiveV4<3>, datatype) == 48);
     assert!(size_of::<CollectiveV1>() == 96 && size_of::<CollectiveV4<4>>() == 88);
+    assert!(offset_of!(CollectiveCallV5, count) == 8 && offset_of!(CollectiveCallV5, datatype) == 16);
+    assert!(offset_of!(CollectiveCallV5, root) == 24 && offset_of!(CollectiveCallV5, stream) == 32);
+    assert!(offset_of!(CollectiveCallV5, is_captured) == 40 && size_of::<CollectiveCallV5>() == 48);
     assert!(offset_of!(PointToPointV1, function) == 16 && offset_of!(PointToPointV1, datatype) == 32);
     assert!(offset_of!(PointToPointV2, count) == 40 && offset_of!(PointToPointV2, peer) == 48);
     assert!(offset_of!(PointToPointV4<1>, count) == 24 && offset_of!(PointToPointV4<1>, peer) == 32);
@@ -236,6 +257,14 @@ unsafe fn name(name: *const c_char) -> u64 {
     hash
 }
 
+/// A collective that is called and not yet enqueued.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calling {
+    pub(crate) call: Call,
+    pub(crate) stream: *mut c_void,
+    pub(crate) is_captured: bool,
+}
+
 /// An event of any version.
 pub(crate) trait Event {
     /// One bit: [`COLLECTIVE`], [`POINT_TO_POINT`], [`OPERATION`] or another.
@@ -246,6 +275,12 @@ pub(crate) trait Event {
     /// # Safety
     /// The event is as NCCL makes it: the body is the one that the kind says, and its names are null or end in zero bytes.
     unsafe fn call(&self) -> Option<Call>;
+
+    /// The collective that is being called; `None` for any other event.
+    ///
+    /// # Safety
+    /// As [`Self::call`].
+    unsafe fn calling(&self) -> Option<Calling>;
 }
 
 /// A body that says what was called.
@@ -270,6 +305,17 @@ impl<T: Copy + Into<u64>, C: Called, P: Called> Event for Descriptor<T, C, P> {
             POINT_TO_POINT => Some(unsafe { self.body.point_to_point.call() }),
             _ => None,
         }
+    }
+
+    #[inline]
+    unsafe fn calling(&self) -> Option<Calling> {
+        if self.kind() != COLLECTIVE_CALL {
+            return None;
+        }
+        // SAFETY: the kind, which has no such number before version 5, says which body it is, and the caller promises the names.
+        let (body, function, datatype) = unsafe { (self.body.call, name(self.body.call.function), name(self.body.call.datatype)) };
+        let call = Call { function, datatype, count: body.count as u64, rank: body.root, communicator: 0 };
+        Some(Calling { call, stream: body.stream, is_captured: body.is_captured != 0 })
     }
 }
 

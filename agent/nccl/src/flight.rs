@@ -25,6 +25,8 @@ const FINISHED_ONE: u64 = 1 << UNDER_WAY_BITS;
 
 /// What a handle is for an event that is observed and not counted. NCCL asks nothing about the children of a null handle.
 pub(crate) const OBSERVED: u64 = 2;
+/// What a handle is for a group of calls.
+pub(crate) const GROUP: u64 = 4;
 
 /// The operations began or ceased to run, when so many had finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

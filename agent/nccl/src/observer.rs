@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use gate::{Config, Teller, events::EventKind, now};
 
-use crate::flight::{Change, Flight};
+use crate::{
+    flight::{Change, Flight},
+    hold::Hold,
+};
 
 /// Observes the communicators of this process.
 #[derive(Debug)]
@@ -12,6 +15,7 @@ pub(crate) struct Observer {
     teller: Teller,
     flight: Flight,
     communicators: AtomicU64,
+    hold: Option<Hold>,
 }
 
 impl Observer {
@@ -23,7 +27,7 @@ impl Observer {
     fn new(config: &Config) -> Option<Self> {
         let teller = Teller::new(config)?;
         let flight = Flight::new(teller.writer());
-        Some(Self { teller, flight, communicators: AtomicU64::new(0) })
+        Some(Self { teller, flight, communicators: AtomicU64::new(0), hold: Hold::from_env(config) })
     }
 
     /// A communicator is there.
@@ -44,6 +48,12 @@ impl Observer {
     #[inline]
     pub(crate) fn called(&self, what: u64) {
         self.teller.called(what);
+    }
+
+    /// What holds the calls of the job, where it asked for that.
+    #[inline]
+    pub(crate) const fn hold(&self) -> Option<&Hold> {
+        self.hold.as_ref()
     }
 
     /// An operation of the network begins; gives its handle.

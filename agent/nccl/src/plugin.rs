@@ -10,10 +10,10 @@ use std::{
 
 use crate::{
     abi::{
-        ACTIVATION, DescriptorV1, DescriptorV2, DescriptorV3, DescriptorV4, DescriptorV5, Event, InitV1, InitV4, InitV5, OPERATION,
-        Profiler, SUCCESS,
+        ACTIVATION, DescriptorV1, DescriptorV2, DescriptorV3, DescriptorV4, DescriptorV5, Event, GROUP_CALL, InitV1, InitV4, InitV5,
+        OPERATION, Profiler, SUCCESS,
     },
-    flight::OBSERVED,
+    flight::{GROUP, OBSERVED},
     observer::Observer,
 };
 
@@ -35,19 +35,37 @@ fn observer() -> Option<&'static Observer> {
     OBSERVER.get().and_then(Option::as_ref)
 }
 
+/// The bits of a context: it is none of nothing, and its communicator is of several hosts.
+const CONTEXT: u64 = 1;
+const BETWEEN_HOSTS: u64 = 2;
+
+/// Whether a communicator is of several hosts, so that its calls use the network.
+fn between_hosts(context: *mut c_void) -> bool {
+    context.addr() as u64 & BETWEEN_HOSTS != 0
+}
+
 /// A communicator begins. Its context is a number of it and no address, so that a context of another process does no harm.
 ///
 /// # Safety
 /// Each pointer is null or may be written.
-unsafe fn begin(context: *mut *mut c_void, activation: *mut c_int, communicator: u64) -> c_int {
+unsafe fn begin(context: *mut *mut c_void, activation: *mut c_int, communicator: u64, hosts: c_int) -> c_int {
     let made = catch_unwind(|| OBSERVER.get_or_init(Observer::from_env).as_ref().inspect(|observer| observer.opened()).is_some());
     if !context.is_null() {
-        // SAFETY: not null, so it may be written. Zero would be a null context.
-        unsafe { context.write(number(communicator | 1)) };
+        let hosts = if hosts > 1 { BETWEEN_HOSTS } else { 0 };
+        // SAFETY: not null, so it may be written.
+        unsafe { context.write(number(communicator & !(CONTEXT | BETWEEN_HOSTS) | CONTEXT | hosts)) };
     }
     if !activation.is_null() {
         // SAFETY: not null, so it may be written. A process that nobody observes is asked for nothing.
         unsafe { activation.write(if made.unwrap_or(false) { ACTIVATION } else { 0 }) };
+    }
+    SUCCESS
+}
+
+/// A version of the interface that tells of no calls.
+fn before_calls() -> c_int {
+    if let Some(hold) = observer().and_then(Observer::hold) {
+        let _ = catch_unwind(AssertUnwindSafe(|| hold.is_too_old()));
     }
     SUCCESS
 }
@@ -61,7 +79,8 @@ const fn number(number: u64) -> *mut c_void {
 unsafe extern "C" fn init_v1(context: *mut *mut c_void, activation: *mut c_int) -> c_int {
     // Events of these versions name their communicator themselves.
     // SAFETY: the caller's promise.
-    unsafe { begin(context, activation, 0) }
+    unsafe { begin(context, activation, 0, 0) };
+    before_calls()
 }
 
 /// # Safety
@@ -71,13 +90,14 @@ unsafe extern "C" fn init_v4(
     activation: *mut c_int,
     _name: *const c_char,
     communicator: u64,
-    _nodes: c_int,
+    nodes: c_int,
     _ranks: c_int,
     _rank: c_int,
     _log: *const c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { begin(context, activation, communicator) }
+    unsafe { begin(context, activation, communicator, nodes) };
+    before_calls()
 }
 
 /// # Safety
@@ -87,13 +107,13 @@ unsafe extern "C" fn init_v5(
     communicator: u64,
     activation: *mut c_int,
     _name: *const c_char,
-    _nodes: c_int,
+    nodes: c_int,
     _ranks: c_int,
     _rank: c_int,
     _log: *const c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { begin(context, activation, communicator) }
+    unsafe { begin(context, activation, communicator, nodes) }
 }
 
 /// # Safety
@@ -105,6 +125,17 @@ unsafe extern "C" fn start_event<D: Event>(context: *mut c_void, handle: *mut *m
         let observe = || {
             if event.kind() == OPERATION {
                 return observer.begin();
+            }
+            if event.kind() == GROUP_CALL {
+                return GROUP;
+            }
+            if let Some(hold) = observer.hold().filter(|_| between_hosts(context))
+                // SAFETY: the caller's promise.
+                && let Some(calling) = unsafe { event.calling() }
+            {
+                let what = calling.call.hash(context.addr() as u64);
+                // SAFETY: NCCL enqueues into the stream in this thread.
+                unsafe { hold.called(what, calling.stream, calling.is_captured) };
             }
             // SAFETY: the caller's promise.
             if let Some(call) = unsafe { event.call() } {
@@ -123,7 +154,13 @@ unsafe extern "C" fn start_event<D: Event>(context: *mut c_void, handle: *mut *m
 
 extern "C" fn stop_event(handle: *mut c_void) -> c_int {
     if let Some(observer) = observer() {
-        let _ = catch_unwind(AssertUnwindSafe(|| observer.end(handle.addr() as u64)));
+        let handle = handle.addr() as u64;
+        let stop = || match observer.hold().filter(|_| handle == GROUP) {
+            // SAFETY: NCCL has just enqueued into the streams of this thread's calls.
+            Some(hold) => unsafe { hold.enqueued() },
+            None => observer.end(handle),
+        };
+        let _ = catch_unwind(AssertUnwindSafe(stop));
     }
     SUCCESS
 }

@@ -25,7 +25,6 @@ pub mod pfc;
 mod phases;
 mod port;
 mod rdma;
-mod repeat;
 pub mod roce;
 mod series;
 pub mod trace;
@@ -41,5 +40,4 @@ pub use period::{Aperiodic, CONFIDENCE_MIN, Learner, Observation, PERIODS_MIN, l
 pub use phases::{BusyPhase, fold, phase_error};
 pub use port::{Port, PortDelta, PortSource};
 pub use rdma::{PORTS_MAX, RdmaPort, rdma_ports};
-pub use repeat::{REPEATS_MIN, Repeat, repeat};
 pub use series::{SAMPLES_MAX, Series, longest_stretch};

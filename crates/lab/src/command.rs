@@ -83,6 +83,9 @@ pub struct RunArgs {
     /// The same of the take in which all run as they come; by default as many. Three jobs that meet need about 60 to show a mean.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=ITERATIONS_MAX))]
     pub contended_iterations: Option<u32>,
+    /// Iterations of the held take that are not measured: a gate that learns from calls needs about 25.
+    #[arg(long, value_name = "N", default_value_t = experiment::WARM_UP_ITERATIONS, value_parser = clap::value_parser!(u32).range(..=ITERATIONS_MAX))]
+    pub warm_up: u32,
     /// Who trains.
     #[arg(long, value_enum, default_value_t)]
     pub trainer: Trainer,
@@ -283,6 +286,7 @@ fn on_kernel(case: Case, args: &RunArgs, program: &Program) -> Result<Report> {
         repeats: args.repeats,
         iterations: args.iterations,
         contended: args.contended_iterations.unwrap_or(args.iterations),
+        warm_up: args.warm_up,
         control: args.control,
         hold,
         beside,

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Iterations of the slowest job that are not measured when it is alone or held: slow start, and the gates' way to their slots.
-const WARM_UP_ITERATIONS: u64 = 4;
+pub(crate) const WARM_UP_ITERATIONS: u32 = 4;
 /// The same where all run as they come: what the fluid model leaves out too.
 const WARM_UP_CONTENDED: u64 = fluid::WARM_UP_ITERATIONS as u64;
 /// Room for iterations that the others stretch, in percent of the case's own period.
@@ -36,6 +36,8 @@ pub struct Options {
     pub iterations: u32,
     /// The same of the take in which all run as they come. Three jobs need about 60: they fall out of step and come back.
     pub contended: u32,
+    /// How many of the held take come before.
+    pub warm_up: u32,
     /// Who holds the jobs.
     pub control: Control,
     /// What they are held by.
@@ -120,7 +122,7 @@ fn held(lab: &Lab, starter: &Starter, options: &Options, (plan, hold): (&mut Pla
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();
     // The session lives until the end of this function: pages must stay fresh until the last rank has stopped.
     let session = control::start(lab, plan, options.control, hold, options.programs.as_deref())?;
-    let lengths = lengths(lab, &jobs, WARM_UP_ITERATIONS, options.iterations);
+    let lengths = lengths(lab, &jobs, u64::from(options.warm_up), options.iterations);
     let take = play(lab, starter, &jobs, lengths, By::Gates(session.gates()), interrupt)?;
     // Totals are read before the session goes, because the gates' files belong to its folder.
     Ok(Played { take, gates: session.totals() })
@@ -138,7 +140,7 @@ pub(crate) fn alone(
     for (job, spec) in lab.case.jobs.iter().enumerate() {
         progress(&format!("{} alone", spec.id));
         // The gates stay out of solo takes: a plan is made from these times, so no plan can exist yet.
-        let take = play(lab, starter, &[job], lengths(lab, &[job], WARM_UP_ITERATIONS, iterations), By::Nothing, interrupt)?;
+        let take = play(lab, starter, &[job], lengths(lab, &[job], u64::from(WARM_UP_ITERATIONS), iterations), By::Nothing, interrupt)?;
         let few = || format!("job {:?} alone made fewer than {} iterations", spec.id, analysis::ITERATIONS_MIN);
         let timing = analysis::calibrate(&take, job).with_context(few)?;
         seen.push((take, timing));

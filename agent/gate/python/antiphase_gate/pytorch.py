@@ -66,6 +66,16 @@ def _cuda_device(bucket):
         return None
 
 
+def _is_recorded():
+    """Whether what is enqueued now is recorded for a CUDA graph, and not done."""
+    try:
+        import torch
+
+        return torch.cuda.is_current_stream_capturing()
+    except Exception:  # a torch before 1.10 records no graphs
+        return False
+
+
 def _current(stream):
     """Makes a stream the current one, where there is one."""
     if stream is None:
@@ -158,6 +168,9 @@ def ddp_comm_hook(hook=None, gate=None, in_stream=None):
     the host. The end is said when the GPU has come to it. `in_stream=False` or ANTIPHASE_GATE_STREAM=off lets the host wait instead, and so
     does a driver that refuses. Then no end is said, because the host does not know it: such a job calls `done()` where host and device
     meet, or loads the plugin for NCCL.
+
+    While a CUDA graph is recorded nothing is gated. A job that replays graphs with communication in them calls `step_in_stream` before a
+    replay and `done_in_stream` after it.
     """
     if hook is None:
         from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook as hook
@@ -172,8 +185,12 @@ def ddp_comm_hook(hook=None, gate=None, in_stream=None):
 
     def start(bucket):
         """The stream in which the iteration's communication starts, if another than the current one."""
-        device = _cuda_device(bucket) if in_stream else None
-        stream = None if device is None else streams.step(device)
+        device = _cuda_device(bucket)
+        if device is not None and _is_recorded():
+            # Nothing is sent now, and a replay would wait for a turn of the past.
+            telling[0] = None
+            return None
+        stream = streams.step(device) if device is not None and in_stream else None
         telling[0] = None if stream is None else device
         if stream is None:
             gate.step()

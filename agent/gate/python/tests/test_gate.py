@@ -360,6 +360,16 @@ class Hooks(unittest.TestCase):
                 hook(None, bucket), hook(None, bucket)
             self.assertEqual((gate.steps, gate.dones, len(said)), (2, 0, warnings_expected))
             self.assertEqual([what[0] for what in gate.told if what[0] in ("step", "done")], ["step"] * tried)
+        # What is recorded for a graph is not sent now: no stream is touched, and the host asks for nothing.
+        gate = self.Streams()
+        with gate.torch():
+            sys.modules["torch"].cuda.is_current_stream_capturing = lambda: True
+            hook = gate.hook()
+            hook(None, bucket)
+            self.assertEqual((gate.steps, gate.told), (0, [("send", "compute")]))
+            sys.modules["torch"].cuda.is_current_stream_capturing = lambda: False
+            hook(None, bucket)
+        self.assertEqual((gate.steps, gate.told[-2:]), (0, [("step", "own 1"), ("send", "own 1")]))
         # A torch that this package does not know, and a switch.
         gate = self.Streams()
         with mock.patch.dict(sys.modules, {"torch": types.SimpleNamespace()}), self.assertWarns(RuntimeWarning):

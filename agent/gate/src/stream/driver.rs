@@ -10,7 +10,7 @@ use std::{
 /// A stream of the job: `CUstream`.
 pub type Stream = *mut c_void;
 /// What the driver calls when a stream has come to it: `CUhostFn`. It must not call the driver.
-pub(super) type HostFunction = unsafe extern "C" fn(*mut c_void);
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 
 /// The name by which every job loads the driver.
 const NAME: &CStr = c"libcuda.so.1";
@@ -20,6 +20,9 @@ const REGISTER_FLAGS: c_uint = 0x1 | 0x2;
 const WAIT_UNTIL_REACHED: c_uint = 0;
 /// `CU_STREAM_CAPTURE_STATUS_NONE`.
 const NOT_CAPTURING: c_int = 0;
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: c_int = 2;
 
 /// The number by which the driver says what went wrong: `CUresult`, not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,7 @@ pub(super) struct Driver {
     wait: unsafe extern "C" fn(Stream, u64, u32, c_uint) -> c_int,
     call: unsafe extern "C" fn(Stream, HostFunction, *mut c_void) -> c_int,
     capturing: unsafe extern "C" fn(Stream, *mut c_int) -> c_int,
+    capture_mode: unsafe extern "C" fn(*mut c_int) -> c_int,
 }
 
 impl Driver {
@@ -55,17 +59,24 @@ impl Driver {
                 wait: symbol(handle, c"cuStreamWaitValue32_v2")?,
                 call: symbol(handle, c"cuLaunchHostFunc")?,
                 capturing: symbol(handle, c"cuStreamIsCapturing")?,
+                capture_mode: symbol(handle, c"cuThreadExchangeStreamCaptureMode")?,
             })
         }
     }
 
-    /// Lets GPUs see memory of this process.
+    /// Lets GPUs see memory of this process. A graph that another thread records is not disturbed, as it would be by default.
     ///
     /// # Safety
     /// The memory is never given back.
     pub(super) unsafe fn register(&self, memory: *mut c_void, bytes: usize) -> Result<(), CudaError> {
+        let mut mode = RELAXED;
+        // SAFETY: `mode` may be written; the mode is this thread's alone.
+        checked(unsafe { (self.capture_mode)(&raw mut mode) })?;
         // SAFETY: the memory is ours, of that size, and stays (the caller's promise).
-        checked(unsafe { (self.register)(memory, bytes, REGISTER_FLAGS) })
+        let registered = checked(unsafe { (self.register)(memory, bytes, REGISTER_FLAGS) });
+        // SAFETY: as above, with the mode that this thread had.
+        checked(unsafe { (self.capture_mode)(&raw mut mode) })?;
+        registered
     }
 
     /// Enqueues a wait until the number at `word`, which was registered, has reached `number`.

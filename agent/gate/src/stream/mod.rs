@@ -14,11 +14,13 @@ mod keeper;
 mod tickets;
 
 use std::{
-    env, fmt,
+    env,
+    ffi::c_void,
+    fmt,
     sync::{Arc, Mutex, OnceLock},
 };
 
-pub use self::driver::{CudaError, Stream};
+pub use self::driver::{CudaError, HostFunction, Stream};
 use self::{
     driver::Driver,
     keeper::Keeper,
@@ -64,6 +66,27 @@ impl Refusal {
             Self::Busy => 7,
             Self::Driver(_) => 8,
         }
+    }
+
+    /// Whether the next call may be taken. After any other no call will be.
+    #[must_use]
+    pub const fn passes(self) -> bool {
+        matches!(self, Self::Capturing | Self::Unwatched | Self::Busy)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "the gate is off, or of no job",
+            Self::NoDriver => "no CUDA driver in this process, or one from before CUDA 11.7",
+            Self::OneQueue => "CUDA_DEVICE_MAX_CONNECTIONS is 1, so no stream would go on while one waits",
+            Self::Capturing => "the stream is recorded for a graph",
+            Self::Unwatched => "the threads that let streams go did not start, or did not look for three seconds",
+            Self::Forked => "this process is a fork of the one that opened the gate",
+            Self::Busy => "too many starts and ends are under way",
+            Self::Driver(CudaError(code)) => return write!(f, "the CUDA driver answers {code}"),
+        })
     }
 }
 
@@ -134,13 +157,34 @@ impl StreamGate {
         unsafe { self.enqueue(stream, Event::End) }
     }
 
-    unsafe fn enqueue(&self, stream: Stream, event: Event) -> Result<(), Refusal> {
-        let Started { driver, tickets, keeper, number, process } =
-            self.started.get_or_init(|| self.start()).as_ref().map_err(|&why| why)?;
-        // A child has the parent's memory and none of its threads.
-        if *process != fork::generation() {
-            return Err(Refusal::Forked);
+    /// Enqueues a call of `function`, for those who want to know when `stream` has come so far. Returns at once; what the stream does next
+    /// waits until the function returns. The function must not call the driver.
+    ///
+    /// # Errors
+    /// A [`Refusal`]: then it is not called.
+    ///
+    /// # Safety
+    /// As [`Self::step`]; and `function` may be called with `with` at any time from now on.
+    pub unsafe fn tell(&self, stream: Stream, function: HostFunction, with: *mut c_void) -> Result<(), Refusal> {
+        let Started { driver, .. } = self.started()?;
+        // SAFETY: the caller's promises, for both.
+        unsafe {
+            if driver.is_capturing(stream)? {
+                return Err(Refusal::Capturing);
+            }
+            Ok(driver.call(stream, function, with)?)
         }
+    }
+
+    /// What it takes, in the process that started it.
+    fn started(&self) -> Result<&Started, Refusal> {
+        let started = self.started.get_or_init(|| self.start()).as_ref().map_err(|&why| why)?;
+        // A child has the parent's memory and none of its threads.
+        if started.process == fork::generation() { Ok(started) } else { Err(Refusal::Forked) }
+    }
+
+    unsafe fn enqueue(&self, stream: Stream, event: Event) -> Result<(), Refusal> {
+        let Started { driver, tickets, keeper, number, .. } = self.started()?;
         if !keeper.is_trusted(now()) {
             return Err(Refusal::Unwatched);
         }

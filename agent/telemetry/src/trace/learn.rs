@@ -1,12 +1,12 @@
 //! The iteration in the spans of a trace.
 //!
 //! A trace holds few iterations, often three to ten, but says what was called: so iterations are found by the calls that repeat themselves,
-//! not by the rate ([`crate::repeat`]).
+//! not by the rate ([`gate_core::repeat()`]).
 
+use gate_core::{REPEATS_MIN, repeat};
 use units::{Nanos, NodeTime};
 
 use super::Span;
-use crate::repeat::{REPEATS_MIN, repeat};
 
 /// Spans no further apart than this share of the period are of one phase: what a job computes between two buckets is no Down phase that
 /// another job could use.

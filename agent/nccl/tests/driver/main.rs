@@ -4,6 +4,8 @@
 #![allow(unsafe_code, reason = "the library is loaded and called through its C interface")]
 #![allow(clippy::unwrap_used, reason = "a test that meets an error should stop")]
 
+mod hold;
+
 use std::{
     env,
     ffi::{CStr, CString, c_char, c_int, c_void},
@@ -89,6 +91,11 @@ impl Nccl {
 
     /// A communicator; its context and the events that are asked for.
     fn init(&self, communicator: u64) -> (Number, c_int) {
+        self.init_on(2, communicator)
+    }
+
+    /// Likewise, of ranks on so many hosts.
+    fn init_on(&self, hosts: c_int, communicator: u64) -> (Number, c_int) {
         let (mut context, mut mask) = (ptr::null_mut(), -1);
         let (to, by) = (&raw mut context, &raw mut mask);
         // SAFETY: the functions of these versions have these types.
@@ -100,12 +107,21 @@ impl Nccl {
                     by,
                     c"dp".as_ptr(),
                     communicator,
-                    2,
+                    hosts,
                     16,
                     0,
                     ptr::null(),
                 ),
-                _ => std::mem::transmute::<*const c_void, Init5>(self.table.init)(to, communicator, by, ptr::null(), 2, 16, 0, ptr::null()),
+                _ => std::mem::transmute::<*const c_void, Init5>(self.table.init)(
+                    to,
+                    communicator,
+                    by,
+                    ptr::null(),
+                    hosts,
+                    16,
+                    0,
+                    ptr::null(),
+                ),
             }
         };
         assert_eq!(result, 0);
@@ -196,7 +212,9 @@ fn play(scenario: &str) -> Vec<Event> {
 fn child(scenario: &str, with: impl FnOnce(&mut Command) -> &mut Command) -> Output {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--ignored", "--exact", "the_process_of_a_job", "--nocapture"]).env(SCENARIO, scenario);
-    command.env_remove("ANTIPHASE_GATE").env_remove("ANTIPHASE_JOB");
+    for variable in ["ANTIPHASE_GATE", "ANTIPHASE_JOB", "ANTIPHASE_NCCL_GATE", "RANK", "CUDA_DEVICE_MAX_CONNECTIONS"] {
+        command.env_remove(variable);
+    }
     with(&mut command).output().unwrap()
 }
 
@@ -208,6 +226,7 @@ fn the_process_of_a_job() {
         ("iterations", version) => iterations(&Nccl::load(version.parse().unwrap())),
         ("hostile", version) => hostile(&Nccl::load(version.parse().unwrap())),
         ("threads", version) => threads(&Nccl::load(version.parse().unwrap())),
+        ("held", how) => hold::job(how),
         ("nothing", _) => nothing(&Nccl::load(5)),
         other => panic!("{other:?}"),
     }

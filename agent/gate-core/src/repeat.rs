@@ -4,6 +4,8 @@
 //! is an iteration. Nothing is assumed of time. A run of equal calls repeats itself within an iteration too, so the sequence that explains the
 //! longest stretch counts.
 
+use alloc::vec::Vec;
+
 /// Times that a sequence has to stand in a row: twice comes about by chance where calls are few.
 pub const REPEATS_MIN: usize = 3;
 
@@ -19,11 +21,16 @@ pub struct Repeat {
 /// What repeats itself up to the end of `calls`; `None` where nothing stands [`REPEATS_MIN`] times in a row. Linear in time and memory.
 #[must_use]
 pub fn repeat<T: PartialEq>(calls: &[T]) -> Option<Repeat> {
+    repeat_with(calls, &mut Vec::with_capacity(calls.len()))
+}
+
+/// As [`repeat`], with memory of the caller: nothing is allocated where `borders` has room for a number for each call.
+pub fn repeat_with<T: PartialEq>(calls: &[T], borders: &mut Vec<usize>) -> Option<Repeat> {
     let n = calls.len();
+    borders.clear();
     // Of the calls read backwards: the longest proper beginning of each prefix that is its end too (Knuth, Morris and Pratt). A prefix
     // whose border is k calls long repeats itself every length less k.
     let back = |at: usize| calls.get(n - 1 - at);
-    let mut borders: Vec<usize> = Vec::with_capacity(n);
     let mut best = None;
     for at in 0..n {
         let mut border = at.checked_sub(1).and_then(|before| borders.get(before).copied()).unwrap_or(0);
