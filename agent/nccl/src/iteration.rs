@@ -259,6 +259,13 @@ mod tests {
         assert_eq!(job.play(&mut calls, &iteration, 30), [Any, Any, Last, First, Any]);
     }
 
+    /// A call that sends for long is no silence.
+    #[test]
+    fn silence_begins_where_a_call_has_ended() {
+        let (mut calls, mut job) = (Calls::new(), Job::default());
+        assert_eq!(job.play(&mut calls, &[(1, 100, 300), (2, 5, 5), (3, 5, 5)], 60), [Place::First, Place::Any, Place::Last]);
+    }
+
     #[test]
     fn equal_buckets_are_no_iterations() {
         let (mut calls, mut job) = (Calls::new(), Job::default());

@@ -74,7 +74,12 @@ impl View<'_> {
         let work = if self.effort == Effort::Fast { EXACT_WORK_FAST } else { EXACT_WORK };
         // Each link is summed twice: under the shifts of the answer, and without shifts.
         let each = work / (2 * links.len().max(1)) as u64;
-        Uncut { problem: self.problem, methods: links.into_iter().map(|link| (link, Method::Walk)).collect(), each }
+        Uncut {
+            problem: self.problem,
+            methods: links.into_iter().map(|link| (link, Method::Walk)).collect(),
+            each,
+            atoms_each: self.atoms_each,
+        }
     }
 
     /// Assembles the answer from one shift per job.
@@ -165,6 +170,8 @@ struct Uncut<'a> {
     methods: BTreeMap<usize, Method>,
     /// Work on one score of one link.
     each: u64,
+    /// How many pairs the demands on a link may have.
+    atoms_each: usize,
 }
 
 /// How a link is summed with all its couplings.
@@ -188,7 +195,7 @@ impl Uncut<'_> {
                 self.methods.remove(&link);
                 return None;
             }
-            self.methods.insert(link, Method::Sum(Box::new(Circle::uncut(self.problem, on))));
+            self.methods.insert(link, Method::Sum(Box::new(Circle::uncut(self.problem, on, self.atoms_each))));
         }
         let Method::Sum(circle) = self.methods.get(&link)? else { return None };
         let jobs = circle.members.iter().map(|on| DemandDistribution::job(&on.folded, shifts[on.job])).collect();

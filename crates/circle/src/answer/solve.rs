@@ -16,6 +16,7 @@ use crate::{
     budget::{Budget, Cancel, Effort},
     demand::{
         circle::Circle,
+        folded,
         sum::{Presence, Workspace},
     },
     model::{
@@ -109,6 +110,8 @@ pub(crate) struct View<'a> {
     cancel: Option<Cancel>,
     /// Links that two or more jobs cross, merged.
     pub(crate) classes: Vec<LinkClass>,
+    /// How many pairs the demands on one of them may have.
+    pub(super) atoms_each: usize,
     /// Which of them some shift could overload, with its circle.
     contended: Vec<(usize, Circle)>,
     /// Those that are over capacity but whose score no shift changes, because at most one job has edges on the circle.
@@ -219,13 +222,14 @@ impl<'a> View<'a> {
     pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Self {
         // A link of one job is in no mean, and no shift changes its score.
         let classes = affinity::merge(problem, 2);
-        let circle = |class: &LinkClass| Circle::of_link(problem, &problem.links()[class.link], class.links.len(), effort);
+        let atoms_each = folded::atoms_each(classes.len());
+        let circle = |class: &LinkClass| Circle::of_link(problem, &problem.links()[class.link], class.links.len(), effort, atoms_each);
         let all = classes.iter().enumerate().filter_map(|(c, class)| circle(class).map(|circle| (c, circle)));
         // Jobs without edges are in the background of a circle (docs/model.md, section 2). Where at most one job is left, no
         // shift changes the score.
         let (contended, settled): (Vec<_>, Vec<_>) = all.partition(|(_, circle)| circle.members.len() > 1);
         let settled = settled.into_iter().map(Settled::new).collect();
-        Self { problem, effort, cancel: None, classes, contended, settled }
+        Self { problem, effort, cancel: None, classes, atoms_each, contended, settled }
     }
 
     /// How many links two or more jobs cross.

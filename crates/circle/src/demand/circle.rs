@@ -8,7 +8,7 @@ use petgraph::unionfind::UnionFind;
 use super::{
     background::Background,
     distribution,
-    folded::Folded,
+    folded::{self, Folded},
     perimeter::{Perimeter, Periodic, perimeter},
 };
 use crate::{
@@ -65,13 +65,14 @@ impl Circle {
     /// A circle of that perimeter. `members` are (job, phases, period), none of them silent.
     #[cfg(test)]
     pub(crate) fn new(capacity: u64, multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64) -> Self {
-        Self::around(capacity, multiplicity, members, perimeter, &vec![false; members.len()])
+        Self::around((capacity, usize::MAX), multiplicity, members, perimeter, &vec![false; members.len()])
     }
 
-    /// A circle of that perimeter, on which the `loose` members are seen as the mean over all their turns.
-    fn around(capacity: u64, multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64, loose: &[bool]) -> Self {
+    /// A circle of that perimeter, on which the `loose` members are seen as the mean over all their turns; of a link with a capacity and as
+    /// many pairs as its demands may have ([`folded::atoms_each`]).
+    fn around(link: (u64, usize), multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64, loose: &[bool]) -> Self {
         // On a circle whose perimeter divides `M` each job is folded to the gcd with that perimeter (docs/model.md, section 2).
-        let mut circle = Self::folded(capacity, members, |m| if loose[m] { 1 } else { members[m].2.gcd(&perimeter) });
+        let mut circle = Self::folded(link, members, |m| if loose[m] { 1 } else { members[m].2.gcd(&perimeter) });
         circle.perimeter = perimeter;
         circle.finish(multiplicity);
         // A sweep merges levels beyond its limit (`DemandSum::mixture`); the blur says what that can lose under any shifts.
@@ -87,7 +88,7 @@ impl Circle {
     }
 
     /// The circle on which every coupling is kept, however long it is: only good for one sum of all members.
-    pub(crate) fn uncut(problem: &Problem, link: &ProblemLink) -> Self {
+    pub(crate) fn uncut(problem: &Problem, link: &ProblemLink, atoms_max: usize) -> Self {
         let active = active(problem, link);
         let fold = |m: usize| {
             let own = active[m].2;
@@ -95,13 +96,16 @@ impl Circle {
             // `G_j` without `M`, which may not fit: gcd(T_j, M) is the LCM of the gcds with the others, and divides `T_j`.
             others.fold(1_u64, |l, (_, other)| l.lcm(&own.gcd(&other.2)))
         };
-        Self::folded(link.capacity.0, &active, fold)
+        Self::folded((link.capacity.0, atoms_max), &active, fold)
     }
 
     /// Members by (job, phases, period), each folded to the period that `fold` says.
-    fn folded(capacity: u64, members: &[(usize, &[Phase], u64)], fold: impl Fn(usize) -> u64) -> Self {
+    fn folded((capacity, atoms_max): (u64, usize), members: &[(usize, &[Phase], u64)], fold: impl Fn(usize) -> u64) -> Self {
+        let periods: Vec<u64> = (0..members.len()).map(fold).collect();
+        let atoms: Vec<usize> = members.iter().zip(&periods).map(|(m, &period)| folded::atoms_max(m.1, m.2, period)).collect();
+        let kept = folded::kept(&atoms, atoms_max);
         let member = |(m, &(job, phases, period)): (usize, &(usize, &[Phase], u64))| {
-            let folded = Folded::new(phases, period, fold(m));
+            let folded = Folded::whole_or_cut(phases, period, periods[m], !kept[m]);
             OnCircle { job, folded, edges: edges(phases, period), class: 0 }
         };
         let all: Vec<OnCircle> = members.iter().enumerate().map(member).collect();
@@ -117,15 +121,15 @@ impl Circle {
     }
 
     /// The circle of a link that some shifts could overload; `None` when its score does not depend on shifts: at most one job
-    /// sends, or all peaks together fit.
-    pub(crate) fn of_link(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Effort) -> Option<Self> {
+    /// sends, or all peaks together fit. Its demands have as many pairs as `atoms_max` at most.
+    pub(crate) fn of_link(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Effort, atoms_max: usize) -> Option<Self> {
         let active = active(problem, link);
         let peak = |phases: &[Phase]| phases.iter().map(|p| p.rate.0).max().unwrap_or(0);
         if active.len() < 2 || active.iter().map(|m| peak(m.1)).sum::<u64>() <= link.capacity.0 {
             return None;
         }
         let periodic: Vec<Periodic> = active.iter().map(|m| Periodic::new(m.1, m.2)).collect();
-        let around = |on: &Perimeter| Self::around(link.capacity.0, multiplicity, &active, on.ticks, &on.loose);
+        let around = |on: &Perimeter| Self::around((link.capacity.0, atoms_max), multiplicity, &active, on.ticks, &on.loose);
         let negligible = NEGLIGIBLE * link.capacity.0 as f64;
         let whole = perimeter(&periodic, effort.pieces_max());
         let short = REPEATS_MAX * periodic.iter().map(Periodic::pieces).sum::<u64>();
@@ -135,7 +139,7 @@ impl Circle {
         }
         // A circle that is too long to be swept needs not be: sums on smaller ones can still be short.
         if whole.blur > 0.0 && active.len() <= distribution::SUMMANDS_MAX {
-            let mut circle = Self::uncut(problem, link);
+            let mut circle = Self::uncut(problem, link, atoms_max);
             circle.perimeter = PERIMETER_LONG;
             circle.finish(multiplicity);
             if circle.members.len() > 1 && circle.blur == 0.0 && distribution::are_short(&circle, effort) {
@@ -294,4 +298,27 @@ pub(crate) fn edges(phases: &[Phase], period: u64) -> Vec<(u64, bool)> {
         }
     }
     out.into_iter().filter(|&(_, change)| change != 0).map(|(at, change)| (at, change > 0)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Rate, Ticks};
+
+    /// Forty jobs of 700 phases, each of which would fit alone: the link has as many pairs as it may, whoever else is on it.
+    #[test]
+    fn the_demands_of_a_link_share_what_one_may_have() {
+        let phases: Vec<Phase> = (0..700).map(|i| Phase { start: Ticks(10 * i), end: Ticks(10 * i + 7), rate: Rate(100 + i) }).collect();
+        let short = [Phase { start: Ticks(0), end: Ticks(50), rate: Rate(900) }];
+        let mut members: Vec<(usize, &[Phase], u64)> = (0..40).map(|j| (j, phases.as_slice(), 7_000 * (j as u64 + 2))).collect();
+        members.push((40, &short, 7_000 * 60));
+        let most = folded::atoms_each(1);
+        let circle = Circle::around((1_000, most), 1, &members, 3_500, &[false; 41]);
+        let pairs = |on: &OnCircle| (0..on.folded.starts.len()).map(|piece| on.folded.atoms(piece).len()).sum::<usize>();
+        assert!(circle.members.iter().map(pairs).sum::<usize>() <= most);
+        let cut = |on: &OnCircle| on.folded.blur > 0.0;
+        // Four times 701 levels on 1,401 pieces, and the short job.
+        assert_eq!(circle.members.iter().filter(|on| !cut(on)).map(|on| on.job).collect::<Vec<_>>(), [0, 1, 2, 3, 40]);
+        assert!(circle.blur > 0.0);
+    }
 }

@@ -15,6 +15,40 @@ use crate::model::problem::Phase;
 
 /// Most (level, probability) pairs in one folded demand: 16 MiB. Above it a piece keeps only its mean.
 const FOLD_ATOMS_MAX: usize = 1 << 20;
+/// The same in all folded demands of a problem, so that jobs of many phases take memory and time as few of them do, however many they are.
+const PROBLEM_ATOMS_MAX: usize = 1 << 22;
+/// No link gets less of that: 50 jobs of 16 phases and as many levels each.
+const LINK_ATOMS_MIN: usize = 1 << 16;
+
+/// How many pairs the demands on one of so many links may have.
+pub(crate) fn atoms_each(links: usize) -> usize {
+    (PROBLEM_ATOMS_MAX / links.max(1)).max(LINK_ATOMS_MIN)
+}
+
+/// Which of the demands that have so many pairs at most keep them: as many as fit, the smaller first.
+pub(crate) fn kept(atoms: &[usize], atoms_max: usize) -> Vec<bool> {
+    let mut by_size: Vec<usize> = (0..atoms.len()).collect();
+    by_size.sort_by_key(|&demand| atoms[demand]);
+    let (mut kept, mut sum) = (vec![false; atoms.len()], 0_usize);
+    for demand in by_size {
+        sum = sum.saturating_add(atoms[demand]);
+        kept[demand] = atoms[demand] <= FOLD_ATOMS_MAX && sum <= atoms_max;
+    }
+    kept
+}
+
+/// The most pairs that a demand has when it is folded: each phase cuts the circle twice at most, and a piece has at most one pair for each
+/// level.
+pub(crate) fn atoms_max(phases: &[Phase], t: u64, period: u64) -> usize {
+    let pieces = 2 * phases.len() + 1;
+    if t == period {
+        return pieces;
+    }
+    let mut rates: Vec<u64> = phases.iter().map(|p| p.rate.0).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    (rates.len() + 1).saturating_mul(pieces)
+}
 
 /// One job's demand on one link, wrapped around the reduced circle.
 #[derive(Clone, Debug)]
@@ -53,15 +87,25 @@ pub(crate) struct Span {
 
 impl Folded {
     /// Folds sorted disjoint `phases` of a job with period `t` modulo `period`, which divides `t`.
+    #[cfg(test)]
     pub(crate) fn new(phases: &[Phase], t: u64, period: u64) -> Self {
-        let mut folded = Self::distributions(phases, t, period);
+        Self::whole_or_cut(phases, t, period, atoms_max(phases, t, period) > FOLD_ATOMS_MAX)
+    }
+
+    /// Likewise; of one that is `cut` each piece has its mean alone.
+    pub(crate) fn whole_or_cut(phases: &[Phase], t: u64, period: u64, cut: bool) -> Self {
+        let mut folded = Self::pieces(phases, t, period, cut);
         folded.spans = folded.sent();
         folded.push_floor();
         folded
     }
 
-    /// As [`Self::new`] without spans and floor, which take longer than the rest and are not needed to compare distributions.
+    /// Without spans and floor, which take longer than the rest and are not needed to compare distributions.
     pub(crate) fn distributions(phases: &[Phase], t: u64, period: u64) -> Self {
+        Self::pieces(phases, t, period, atoms_max(phases, t, period) > FOLD_ATOMS_MAX)
+    }
+
+    fn pieces(phases: &[Phase], t: u64, period: u64, cut: bool) -> Self {
         let turns = t / period;
         let mut levels: Vec<f64> = phases.iter().map(|p| p.rate.0 as f64).collect();
         // Index 0 is silence for every job, also for one that never stops: floors and spans rely on it.
@@ -96,8 +140,6 @@ impl Folded {
                 folded.piece(at, [(0, 1.0)]);
             }
         } else {
-            // Each phase cuts the circle twice at most, and a piece has at most one atom for each level.
-            let cut = levels.len().saturating_mul(2 * phases.len() + 1) > FOLD_ATOMS_MAX;
             // The demand at one point is at most twice its mean away from that mean, on average.
             folded.blur = if cut { 2.0 * mean } else { 0.0 };
             let means = fold_turns(&mut folded, &levels, phases, turns, level_of);
@@ -330,6 +372,21 @@ fn fold_turns(folded: &mut Folded, levels: &[f64], phases: &[Phase], turns: u64,
 mod tests {
     use super::*;
     use crate::{Rate, Ticks};
+
+    #[test]
+    fn the_smaller_demands_keep_their_levels_as_far_as_they_fit() {
+        assert_eq!(kept(&[5, 3, 9, 3], 11), [true, true, false, true]);
+        assert_eq!(kept(&[5, 3, 9, 3], 10), [false, true, false, true]);
+        assert_eq!(kept(&[FOLD_ATOMS_MAX + 1, FOLD_ATOMS_MAX], usize::MAX), [false, true]);
+        assert_eq!(kept(&[usize::MAX, usize::MAX], usize::MAX), [false; 2]);
+        assert_eq!((atoms_each(1), atoms_each(0), atoms_each(64), atoms_each(1 << 20)), (1 << 22, 1 << 22, 1 << 16, 1 << 16));
+        // What a demand really has is never more.
+        for (period, turns) in [(12, 1), (6, 2), (4, 3)] {
+            let phases = [phase(1, 3, 10), phase(4, 7, 20), phase(9, 11, 10)];
+            let folded = Folded::new(&phases, 12, period);
+            assert!(folded.atoms.len() - folded.atoms(folded.starts.len()).len() <= atoms_max(&phases, 12, period), "{turns} turns");
+        }
+    }
 
     /// Two of three turns send on [1, 4), one on [0, 1): the floor sends in one of three.
     #[test]
