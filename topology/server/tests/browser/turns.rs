@@ -112,6 +112,18 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let (id, unshifted, _) = worst("turns");
     let verdict = text(&mut browser, "#verdict");
     assert!(verdict.contains(&format!("the worst link would be {id} with a score of {unshifted}")), "{verdict}");
+    // The page of this link tells of turns, and of no shift.
+    browser.click("#links tbody tr:first-child .link");
+    browser.until(
+        "document.querySelector('#link-detail')?.innerText.includes('takes turns') && document.querySelector('#link-detail figure svg')",
+    );
+    let page = text(&mut browser, "#link-detail");
+    assert!(!page.contains("shifted by") && page.contains("alone every"), "{page}");
+    let picture = browser.eval("document.querySelector('#link-detail figure').textContent").as_str().unwrap().to_owned();
+    assert!(picture.contains("by turns, drawn as slots") && !picture.contains("after: shifted"), "{picture}");
+    browser.shot("link-by-turns");
+    browser.key("Escape");
+    browser.until("document.querySelector('#turns .group-held')?.offsetParent");
     // Whoever is looked at in the middle of its wait says for whom.
     browser.until(
         "[...document.querySelectorAll('#turns .now-waiting')].some((e) => e.parentElement.innerText.match(/waits for (alpha|beta)/))",
@@ -139,6 +151,17 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let alpha = text(&mut browser, "#turns tbody tr:nth-child(2)");
     assert!(alpha.contains("alpha") && alpha.contains('+') && !alpha.contains("predicted"), "{alpha}");
     assert!(text(&mut browser, "#turns-note").contains("1 let go"));
+    // Nor does the page of a link tell of shifts and of the periods of slots.
+    browser.until("!document.querySelector('#links tbody tr:first-child').innerText.includes('by turns')");
+    browser.click("#links tbody tr:first-child .link");
+    browser.until("document.querySelector('#link-detail')?.innerText.includes('runs as it comes') && document.querySelector('#link-detail figure svg')");
+    let page = text(&mut browser, "#link-detail");
+    assert!(!page.contains("shifted by") && page.contains("alone every"), "{page}");
+    let picture = browser.eval("document.querySelector('#link-detail figure').textContent").as_str().unwrap().to_owned();
+    assert!(picture.contains("now: let go, not shifted") && !picture.contains("after: shifted"), "{picture}");
+    browser.shot("link-let-go");
+    browser.key("Escape");
+    browser.until("document.querySelector('#turns .group-let_go')?.offsetParent");
     // Nobody follows a shift now, so no score says what shifts would bring. The page asks for links again, under the same plan.
     browser.until("!document.querySelector('#links tbody tr:first-child').innerText.includes('by turns')");
     let (id, unshifted, score) = worst("free");
