@@ -77,6 +77,20 @@ fn wait_for_grant(orders: &Receiver<Vec<u8>>, number: u64) {
     }
 }
 
+/// The page of the worst link says of its jobs what they do, in words and above the picture, and of no shift.
+fn link_page(browser: &mut Browser, does: &str, head: &str, shot: &str) {
+    browser.click("#links tbody tr:first-child .link");
+    browser.until(&format!(
+        "document.querySelector('#link-detail')?.innerText.includes({}) && document.querySelector('#link-detail figure svg')",
+        json!(does)
+    ));
+    let text = browser.eval("document.querySelector('#link-detail').textContent").as_str().unwrap().to_owned();
+    assert!(text.contains(head) && text.contains("alone every"), "{text}");
+    assert!(!text.contains("shifted by") && !text.contains("after: shifted"), "{text}");
+    browser.shot(shot);
+    browser.key("Escape");
+}
+
 #[test]
 fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let Some(mut browser) = Browser::start(1440, 1000) else { return };
@@ -113,16 +127,7 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let verdict = text(&mut browser, "#verdict");
     assert!(verdict.contains(&format!("the worst link would be {id} with a score of {unshifted}")), "{verdict}");
     // The page of this link tells of turns, and of no shift.
-    browser.click("#links tbody tr:first-child .link");
-    browser.until(
-        "document.querySelector('#link-detail')?.innerText.includes('takes turns') && document.querySelector('#link-detail figure svg')",
-    );
-    let page = text(&mut browser, "#link-detail");
-    assert!(!page.contains("shifted by") && page.contains("alone every"), "{page}");
-    let picture = browser.eval("document.querySelector('#link-detail figure').textContent").as_str().unwrap().to_owned();
-    assert!(picture.contains("by turns, drawn as slots") && !picture.contains("after: shifted"), "{picture}");
-    browser.shot("link-by-turns");
-    browser.key("Escape");
+    link_page(&mut browser, "takes turns", "by turns, drawn as slots", "link-by-turns");
     browser.until("document.querySelector('#turns .group-held')?.offsetParent");
     // Whoever is looked at in the middle of its wait says for whom.
     browser.until(
@@ -153,14 +158,7 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     assert!(text(&mut browser, "#turns-note").contains("1 let go"));
     // Nor does the page of a link tell of shifts and of the periods of slots.
     browser.until("!document.querySelector('#links tbody tr:first-child').innerText.includes('by turns')");
-    browser.click("#links tbody tr:first-child .link");
-    browser.until("document.querySelector('#link-detail')?.innerText.includes('runs as it comes') && document.querySelector('#link-detail figure svg')");
-    let page = text(&mut browser, "#link-detail");
-    assert!(!page.contains("shifted by") && page.contains("alone every"), "{page}");
-    let picture = browser.eval("document.querySelector('#link-detail figure').textContent").as_str().unwrap().to_owned();
-    assert!(picture.contains("now: let go, not shifted") && !picture.contains("after: shifted"), "{picture}");
-    browser.shot("link-let-go");
-    browser.key("Escape");
+    link_page(&mut browser, "runs as it comes", "now: let go, not shifted", "link-let-go");
     browser.until("document.querySelector('#turns .group-let_go')?.offsetParent");
     // Nobody follows a shift now, so no score says what shifts would bring. The page asks for links again, under the same plan.
     browser.until("!document.querySelector('#links tbody tr:first-child').innerText.includes('by turns')");
