@@ -281,11 +281,9 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] with one line.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let mut config: Self = toml::from_str(text).map_err(|error| {
-            // An error is one line (docs/agent.md), so the parser's excerpt of the file stays out of it.
-            let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            ConfigError(format!("line {line}: {}", error.message()))
-        })?;
+        // An error is one line (docs/agent.md), so the parser's excerpt of the file stays out of it.
+        let told = |error: toml::de::Error| files::at_line(text, Some(error.span().map_or(0, |span| span.start)), error.message());
+        let mut config: Self = toml::from_str(text).map_err(|error| ConfigError(told(error)))?;
         if config.host.is_empty() {
             // The kernel knows the name at once; a name server that hangs must not keep the agent from its pages.
             let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -415,7 +413,7 @@ mod tests {
     #[test]
     fn bad_values_are_one_line_with_key_and_value() {
         assert_eq!(error("\nsampling = 3\n").split(',').next(), Some("line 2: unknown field `sampling`"));
-        assert!(error("[counters]\nsampling_ms = \"10\"\n").starts_with("line 2: invalid type"));
+        assert!(error("[counters]\nsampling_ms = \"10\"\n").starts_with("line 2: sampling_ms = \"10\": invalid type"));
         assert_eq!(error("[lldp]\nsettle_s = 0\n"), "lldp.settle_s = 0: must be 1 to 600");
         assert_eq!(error("[counters]\nsampling_ms = 0\n"), "counters.sampling_ms = 0: must be 1 to 1000");
         assert!(error("[counters]\ntelemetry_ms = 105\n").starts_with("counters.telemetry_ms = 105: must be a multiple"));

@@ -57,12 +57,17 @@ pub(crate) fn yaml<T: Serialize>(document: &T) -> Result<String, CliError> {
 
 /// Prints `text` to standard output, with a line break at the end.
 pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    print_on(text).map(drop)
+}
+
+/// As [`print`]; whether somebody may still read what comes next: a command that goes on ends where nobody does.
+pub(crate) fn print_on(text: &str) -> Result<bool, CliError> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
     match written.and_then(|()| out.flush()) {
         // `head` closes its end when it has enough; all that it asked for was printed.
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(CliError::Failure(format!("standard output: {e}"))),
-        _ => Ok(()),
+        told => Ok(told.is_ok()),
     }
 }
 

@@ -64,6 +64,26 @@ pub fn read_text(path: &Path, max: u64) -> Result<String, FileError> {
     String::from_utf8(read(path, max)?).map_err(|_| FileError::NotText)
 }
 
+/// Longest line of a configuration that is quoted: a key and a path fit.
+const QUOTED_CHARS_MAX: usize = 80;
+
+/// What is wrong with a configuration, on one line: the number of the line at `start` (in bytes), its text where `problem` names neither
+/// key nor value, and the problem. Without a place, the problem alone.
+#[must_use]
+pub fn at_line(text: &str, start: Option<usize>, problem: &str) -> String {
+    let Some(before) = start.and_then(|start| text.get(..start.min(text.len()))) else { return problem.to_owned() };
+    let number = before.matches('\n').count();
+    let line = text.lines().nth(number).unwrap_or_default().trim();
+    // Of an unknown key the problem has the name. Characters that move a cursor stay out of logs.
+    let quotes = line.contains('=') && !problem.starts_with("unknown field") && !line.chars().any(char::is_control);
+    let number = number.saturating_add(1);
+    if !quotes {
+        return format!("line {number}: {problem}");
+    }
+    let quoted: String = line.chars().take(QUOTED_CHARS_MAX).collect();
+    format!("line {number}: {quoted}: {problem}")
+}
+
 fn open(path: &Path) -> Result<File, FileError> {
     // Without NONBLOCK the open of a FIFO waits for a writer (fifo(7)); NOCTTY keeps a terminal from becoming ours.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -108,6 +128,19 @@ mod tests {
         let path = path.to_owned();
         thread::spawn(move || send.send(read_text(&path, max).unwrap_or_else(|e| e.to_string())));
         answer.recv_timeout(Duration::from_secs(20)).expect("reading waits for somebody")
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_line() {
+        let text = "a = 1\n[b]\n  c = -1 # three\n";
+        let told = |start, problem| at_line(text, start, problem);
+        assert_eq!(told(Some(16), "expected u32"), "line 3: c = -1 # three: expected u32");
+        assert_eq!(told(Some(12), "unknown field `c`, expected `d`"), "line 3: unknown field `c`, expected `d`");
+        assert_eq!(told(Some(7), "moon"), "line 2: moon");
+        assert_eq!(told(Some(4_000), "ends too early"), "line 4: ends too early");
+        assert_eq!(told(None, "moon"), "moon");
+        assert_eq!(at_line("a = \u{1b}[2J", Some(0), "moon"), "line 1: moon");
+        assert_eq!(at_line(&format!("a = {}", "x".repeat(100)), Some(0), "moon").len(), "line 1: ".len() + 80 + ": moon".len());
     }
 
     #[test]

@@ -231,13 +231,17 @@ impl Report {
         columns(&mut out, &self.job_rows());
         let formula = self.beside().any(|(baseline, _)| baseline == Baseline::Slots).then_some("slots");
         let names: Vec<&str> = ["solo", "contended"].into_iter().chain(formula).chain(["held"]).collect();
+        let together: Vec<&str> = ["contended"].into_iter().chain(self.beside().map(|(b, _)| b.word())).chain(["held"]).collect();
+        let together = together.join(" -> ");
+        let counted = if self.held_by == Hold::Slots { "slips: starts that missed their slot" } else { "waits: starts that waited" };
         let _ = writeln!(
             out,
-            "\niterations in ms: mean (least to most over the repeats); gain: held against contended; predicted: {}\n",
+            "\niterations in ms: mean (least to most over the repeats); gain: held against contended; predicted: {}\n\
+             overlap: share of the time in which it sends while another job of its links does, {together}; {counted}, of all\n",
             names.join(" / ")
         );
         columns(&mut out, &self.link_rows());
-        out.push_str("\nECN marks set at the link, per iteration of a job on it\n");
+        let _ = writeln!(out, "\nmarks: ECN marks set at the link, per iteration of a job on it; overlap: of its jobs, {together}");
         out
     }
 
@@ -250,8 +254,10 @@ impl Report {
     fn job_rows(&self) -> Vec<Vec<String>> {
         // Turns have no slot, so there is no period or shift to show.
         let slot = |name: &'static str| (self.held_by == Hold::Slots).then_some(name);
-        let head =
-            ["job", "solo", "contended"].into_iter().chain(self.beside().map(|(b, _)| b.word())).chain(["held", "gain", "overlap", "held"]);
+        let head = ["job", "solo", "contended"]
+            .into_iter()
+            .chain(self.beside().map(|(b, _)| b.word()))
+            .chain(["held", "gain", "overlap", "is held"]);
         let tail = slot("period").into_iter().chain(slot("shift")).chain(slot("slips").or(Some("waits"))).chain(["predicted"]);
         let mut rows = vec![head.chain(tail).map(str::to_owned).collect::<Vec<_>>()];
         for job in &self.jobs {

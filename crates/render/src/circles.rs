@@ -95,7 +95,7 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
     let scale = totals.iter().flatten().map(|t| t.peak_mbps).fold(link.capacity_mbps.max(1) as f64, f64::max);
     // A shift moves demand and does not change it, so the largest of `before` is that of `after` too.
     let largest = rings.iter().map(|r| r.before.peak_mbps()).fold(1.0, f64::max);
-    for (before, x, head) in [(true, 182.0, "before: no shifts"), (false, 542.0, "after: shifted")] {
+    for (before, x, head) in [(true, 182.0, "before: no shifts"), (false, 542.0, link.apart.head())] {
         let panel = Panel {
             centre: (x, CENTRE_Y),
             before,
@@ -115,7 +115,7 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
     svg
 }
 
-/// The sentence on the length of one turn.
+/// The sentence on the length of one turn of the circle. It does not say "turn": jobs take turns too.
 fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
     let Some(perimeter) = perimeter else {
         return "No common turn: each ring is one turn of its own period. The timeline shows the total.".to_owned();
@@ -123,13 +123,17 @@ fn caption(rings: &[Ring<'_>], perimeter: Option<u64>) -> String {
     let one = rings.iter().all(|r| r.before.period_ns() == perimeter);
     let turn = quantity::time(perimeter);
     if one {
-        return format!("One turn is {turn}: one iteration of every job. Time runs clockwise.");
+        return format!("Once around is {turn}: one iteration of every job. Time runs clockwise.");
     }
     // Periods divide the perimeter here, so the counts of iterations are whole.
     let counts: Vec<String> =
         rings.iter().take(RINGS_MAX).map(|r| format!("{} × {}", perimeter / r.before.period_ns(), r.letter)).collect();
-    let line = format!("One turn is {turn}: {}. Time runs clockwise.", counts.join(", "));
-    if text::width(&line, 12.0) <= WIDTH - 40.0 { line } else { format!("One turn is {turn}, the least common multiple of the periods.") }
+    let line = format!("Once around is {turn}: {}. Time runs clockwise.", counts.join(", "));
+    if text::width(&line, 12.0) <= WIDTH - 40.0 {
+        line
+    } else {
+        format!("Once around is {turn}, the least common multiple of the periods.")
+    }
 }
 
 /// One of the two circles.

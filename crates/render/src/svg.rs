@@ -75,7 +75,7 @@ pub struct Svg {
 impl Svg {
     /// An empty picture; `label` says what it shows to those who do not see it.
     pub fn new(width: f64, label: &str) -> Self {
-        Self { width, height: 0.0, label: text::clean(label, text::SENTENCE_CHARS_MAX), body: String::new(), open: Vec::new() }
+        Self { width, height: 0.0, label: text::sentence(label), body: String::new(), open: Vec::new() }
     }
 
     /// Sets the height, known once all is laid out.

@@ -12,10 +12,16 @@ pub(crate) const SENTENCE_CHARS_MAX: usize = 600;
 /// A name fit to print: one line, no characters that XML forbids, none that reorder the text
 /// around them, at most `chars_max` characters.
 pub(crate) fn clean(text: &str, chars_max: usize) -> String {
+    cleaned(text, chars_max, |_| false)
+}
+
+/// [`clean`], but for the characters that are kept.
+fn cleaned(text: &str, chars_max: usize, kept: impl Fn(char) -> bool) -> String {
     let mut out = String::new();
     let mut chars = text.trim().chars();
     for c in chars.by_ref().take(chars_max) {
         out.push(match c {
+            c if kept(c) => c,
             '\t' | '\n' | '\r' => ' ',
             // Explicit bidirectional formatting: a name must not reorder its neighbours.
             '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
@@ -38,10 +44,30 @@ pub(crate) fn name(text: &str) -> String {
     clean(text, NAME_CHARS_MAX)
 }
 
-/// A name inside a plain sentence, wrapped in a first-strong isolate (Unicode UAX 9) so that a
-/// right-to-left name leaves the sentence in order.
+/// First-strong isolate and its end (Unicode UAX 9): what stands between them orders nothing around it.
+const ISOLATE: (char, char) = ('\u{2068}', '\u{2069}');
+
+/// A name inside a plain sentence, isolated so that a right-to-left name leaves the sentence in order.
 pub(crate) fn isolated(text: &str) -> String {
-    format!("\u{2068}{}\u{2069}", name(text))
+    format!("{}{}{}", ISOLATE.0, name(text), ISOLATE.1)
+}
+
+/// A sentence that may hold names that are [`isolated`]: [`clean`], with the limit for sentences, and the isolates stay. None is left
+/// open by a cut, and none is ended that was not begun.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut open = 0_usize;
+    let mut out = String::new();
+    for c in cleaned(text, SENTENCE_CHARS_MAX, |c| c == ISOLATE.0 || c == ISOLATE.1).chars() {
+        if c == ISOLATE.0 {
+            open = open.saturating_add(1);
+        } else if c == ISOLATE.1 {
+            let Some(left) = open.checked_sub(1) else { continue };
+            open = left;
+        }
+        out.push(c);
+    }
+    out.extend(core::iter::repeat_n(ISOLATE.1, open));
+    out
 }
 
 /// Appends `text` with the five characters escaped that HTML and XML give a meaning, in content
@@ -109,6 +135,16 @@ mod tests {
         let mut out = String::new();
         escape(&mut out, r#"<script>alert("x&'y")</script>"#);
         assert_eq!(out, "&lt;script&gt;alert(&quot;x&amp;&#39;y&quot;)&lt;/script&gt;");
+    }
+
+    #[test]
+    fn a_sentence_keeps_the_isolates_of_its_names_and_no_other_marks() {
+        // Regression: the labels of all pictures had U+FFFD on both sides of each name.
+        let label = format!("Circles of link {}: score 1", isolated("l0"));
+        assert_eq!(sentence(&label), "Circles of link \u{2068}l0\u{2069}: score 1");
+        assert_eq!(sentence("a\u{202e}b\u{2069}c"), "a\u{fffd}bc");
+        let long = sentence(&format!("{}{}", "\u{2068}", "x".repeat(SENTENCE_CHARS_MAX)));
+        assert!(long.ends_with("…\u{2069}"), "{long}");
     }
 
     #[test]

@@ -52,9 +52,11 @@ pub fn draw(title: &str, links: &[&LinkView], jobs: &[JobView], colours: &Colour
     let longest = rows.iter().map(|r| r.before.period_ns()).max().unwrap_or(1);
     let length = format!("{} of the steady state: {} × the longest period", quantity::time(window), window / longest);
     svg.text("mu", 20.0, 50.0, &format!("{length}. Upright lines: iterations start; thick: the first after the shift."));
+    // Links of a component are kept apart alike: a group takes turns, or is let go, as one.
+    let apart = links.first().map(|link| link.apart).unwrap_or_default();
     let mut y = 78.0;
     for before in [true, false] {
-        svg.text("t2", 20.0, y, if before { "before: no shifts" } else { "after: shifted" });
+        svg.text("t2", 20.0, y, if before { "before: no shifts" } else { apart.head() });
         y = half(&mut svg, &rows, links, window, before, y + 12.0) + 34.0;
     }
     svg.set_height(y - 18.0);

@@ -61,10 +61,35 @@ pub struct LinkView {
     pub zero_shift_score: f64,
     /// Compatibility score under the shifts.
     pub score: f64,
+    /// What keeps its jobs apart.
+    pub apart: Apart,
     /// Why it scores as it does, in a sentence or two; may be empty.
     pub explanation: String,
     /// How many more links have the same jobs, demands and capacity.
     pub alike: usize,
+}
+
+/// What keeps the jobs of a link apart, as far as a picture says it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Apart {
+    /// The shifts, or nothing that is known.
+    #[default]
+    Shifts,
+    /// They take turns: the shifts only show how they follow each other.
+    Turns,
+    /// Nothing: they were let go, and run as they come.
+    Free,
+}
+
+impl Apart {
+    /// What stands above the second half of a picture.
+    pub(crate) fn head(self) -> &'static str {
+        match self {
+            Self::Shifts => "after: shifted",
+            Self::Turns => "by turns, drawn as slots",
+            Self::Free => "now: let go, not shifted",
+        }
+    }
 }
 
 /// One placement that was evaluated.

@@ -105,6 +105,33 @@ fn status_says_on_one_screen_what_is_in_force_and_wrong() {
 }
 
 #[test]
+fn what_goes_on_ends_with_its_reader_and_clears_no_pipe() {
+    let service = with_jobs("reader");
+    for arguments in [["top"].as_slice(), &["links", "--watch"]] {
+        let mut command = Command::new(program());
+        let mut child = command.args(arguments).args(["--server", &service.url]).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut first = [0; 64];
+        let mut stdout = child.stdout.take().expect("invariant: a pipe was asked for");
+        let read = stdout.read(&mut first).expect("it prints");
+        assert!(read > 0 && !first.contains(&0x1b), "{}", String::from_utf8_lossy(&first));
+        // What `head` does when it has enough.
+        drop(stdout);
+        let until = Instant::now() + SHOWN_WITHIN;
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("it can be waited for") {
+                break status;
+            }
+            if Instant::now() > until {
+                child.kill().expect("it can be ended");
+                panic!("{arguments:?} goes on though nobody reads");
+            }
+            thread::sleep(Duration::from_millis(20));
+        };
+        assert!(status.success(), "{arguments:?}: {status}");
+    }
+}
+
+#[test]
 fn top_is_a_program_for_a_terminal_and_text_elsewhere() {
     let service = with_jobs("top");
     let plain = service.ask(&["top", "--count", "1"]);

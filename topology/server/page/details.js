@@ -50,8 +50,12 @@ export async function drawLink(id, still) {
 function linkPage(link, back, drawing, events) {
   const isShared = typeof link.score === "number";
   const sends = (d) => d.phases.reduce((sum, p) => sum + p.end_ns - p.start_ns, 0);
+  // Shifts and the periods of slots say nothing of jobs that keep to no slot.
+  const slotted = !link.by_turns && link.apart !== "free";
+  const alone = (d) => seen.jobs.find((job) => job.id === d.job)?.solo_period_ns ?? d.period_ns;
+  const how = (d) => (link.by_turns ? "takes turns" : !slotted ? "runs as it comes" : d.shift_ns ? `shifted by ${duration(d.shift_ns)}` : "not shifted");
   const row = (d) => html("tr", {},
-    html("td", {}, chip(d.job)), html("td", {}, `every ${duration(d.period_ns)}`), html("td", {}, d.shift_ns ? `shifted by ${duration(d.shift_ns)}` : "not shifted"),
+    html("td", {}, chip(d.job)), html("td", {}, slotted ? `every ${duration(d.period_ns)}` : `alone every ${duration(alone(d))}`), html("td", {}, how(d)),
     html("td", {}, `sends ${duration(sends(d))}, up to ${rate(Math.max(0, ...d.phases.map((p) => p.rate_mbps)))}`));
   return [
     path(end(link.from_node, link.from_tier), " → ", end(link.to_node, link.to_tier)),
@@ -67,7 +71,7 @@ function linkPage(link, back, drawing, events) {
     ]),
     link.demands.length ? html("div", { class: "circles" }, html("figure", {}, drawing),
       html("div", {}, html("h3", {}, `${count(link.demands.length, "job")} on it`), html("table", { class: "demands" }, html("tbody", {}, link.demands.map(row))),
-        html("p", { class: "hint" }, "What is ", html("b", { class: "bad" }, "over the capacity"), " waits."))) : none("No job is planned on it: what it carries is somebody else's."),
+        html("p", { class: "hint" }, "What is ", html("b", { class: "bad" }, "over the capacity"), " waits."), slotted ? null : html("p", { class: "hint" }, "Drawn in the periods of slots."))) : none("No job is planned on it: what it carries is somebody else's."),
     html("h3", {}, "Events"), happened(events),
   ];
 }
@@ -103,7 +107,7 @@ function jobFacts(job, turn) {
     ["Interleaved", duration(job.predicted_interleaved_ns), "An iteration as they are held, predicted"],
     turn?.held && ["By turns, mean", duration(turn.held.mean_ns), `Of its last ${turn.held.iterations} iterations by turns; 99 % took at most ${duration(turn.held.p99_ns)}`],
     turn?.free && ["Free, mean", duration(turn.free.mean_ns), `Of its last ${turn.free.iterations} iterations while its group ran free; 99 % took at most ${duration(turn.free.p99_ns)}`],
-    turn && ["Turns bring", gain(turn)],
+    turn && ["Change by turns", gain(turn), "How much longer (+) or shorter (−) an iteration is by turns than free, in the mean"],
     !slot.turns && slot.hold && ["Slot", `${duration(slot.offset_ns)} into each ${duration(slot.period_ns)}`],
     !slot.turns && slot.hold && ["Slack", duration(slot.slack_ns), "How far it may drift before a score falls"],
     !slot.turns && slot.hold && ["Late by", signed(job.phase_error_ns)],

@@ -90,16 +90,18 @@ export class Grid {
     if (!this.shown) return;
     const [from, to] = this.span();
     const rows = this.found.slice(from, to);
+    // A cell across more columns than a small window shows would make columns that are empty, and as wide as the others.
+    const across = this.heads.filter((head) => head.getClientRects().length > 0).length || this.columns.length;
     const { id, row: attributes, nothing } = this.options;
     const of = rows.map((row) => ({ row, with: attributes?.(row) ?? {} }));
-    const drawn = JSON.stringify([from, to, this.found.length, of, this.filter === ""]);
+    const drawn = JSON.stringify([from, to, this.found.length, of, this.filter === "", across]);
     if (this.drawn === drawn) return;
     this.drawn = drawn;
     const focused = this.body.contains(document.activeElement) ? document.activeElement.closest("tr")?.dataset.row : undefined;
-    const room = (count) => (count > 0 ? [html("tr", { class: "room", "aria-hidden": true }, html("td", { colspan: this.columns.length, style: `height: ${count * ROW}px` }))] : []);
+    const room = (count) => (count > 0 ? [html("tr", { class: "room", "aria-hidden": true }, html("td", { colspan: across, style: `height: ${count * ROW}px` }))] : []);
     const cells = (row) => this.columns.map((column) => html("td", { class: [column.number && "number", column.phone === false && "wide"].filter(Boolean).join(" ") || undefined }, column.cell(row)));
     const made = of.map(({ row, with: extra }, at) => html("tr", { ...extra, "data-row": id(row), "aria-rowindex": from + at + 2 }, cells(row)));
-    if (!made.length) made.push(html("tr", { class: "none" }, html("td", { class: "empty", colspan: this.columns.length }, nothing(this.filter.trim() !== ""))));
+    if (!made.length) made.push(html("tr", { class: "none" }, html("td", { class: "empty", colspan: across }, nothing(this.filter.trim() !== ""))));
     this.body.replaceChildren(...room(from), ...made, ...room(this.found.length - to));
     if (focused !== undefined) this.focus(focused);
   }

@@ -48,7 +48,8 @@ export const iteration = (job) => job.iteration_ns ?? job.predicted_interleaved_
 export const slower = (job) => (iteration(job) && job.solo_period_ns ? iteration(job) / job.solo_period_ns - 1 : undefined);
 // Less is chance.
 const EVEN = 0.005;
-export const percent = (part) => `${part > 0 ? "+" : part < 0 ? "−" : ""}${(100 * Math.abs(part)).toFixed(1)} %`;
+// What is shown as 0.0 has no sign.
+export const percent = (part) => { const tenths = Math.round(1_000 * part); return `${tenths > 0 ? "+" : tenths < 0 ? "−" : ""}${(Math.abs(tenths) / 10).toFixed(1)} %`; };
 
 // Jobs in trouble first, then those that lose most; what the table shows as equal is in the order of names.
 const shown = (part) => Math.round(1_000 * (part ?? -1));
@@ -64,9 +65,9 @@ function loss(job) {
 
 const slot = (job, cell) => (job.slot?.turns ? "–" : cell(job.slot ?? {}));
 export const JOBS = [
-  { title: "Job", width: 12, value: (j) => j.id, cell: (j) => chip(j.id) },
+  { title: "Job", width: 10.5, value: (j) => j.id, cell: (j) => chip(j.id) },
   { title: "State", width: 6.5, hint: "committed: its gate has not reported; held: it takes turns, or its gate holds it to its slot; free: it runs as it comes; drifting: off its slot; open: its gate fails open", value: (j) => j.state, cell: (j) => html("span", { class: `state-${j.state}` }, j.state) },
-  { title: "Slower by", width: 8.5, number: true, falling: true, hint: "An iteration over one alone: as its gate sees it, else as predicted", value: slower, cell: loss },
+  { title: "Slower by", width: 10, number: true, falling: true, hint: "An iteration over one alone: as its gate sees it, else as predicted", value: slower, cell: loss },
   { title: "Now", width: 6, number: true, falling: true, hint: "An iteration as its gate sees it: the median of its last report", value: (j) => j.iteration_ns, cell: (j) => duration(j.iteration_ns) },
   { title: "", width: 6.5, phone: false, hint: "Iterations of the last minutes", cell: (j) => (j.past?.length > 1 ? spark(j.past, jobColour(j.id)) : "") },
   { title: "Alone", width: 9, number: true, falling: true, hint: "An iteration alone, from the profile; ≠ if another period was learned", value: (j) => j.solo_period_ns, cell: (j) => [duration(j.solo_period_ns), learned(j)] },

@@ -60,7 +60,7 @@ const HEADINGS = [
   ["Job", ""],
   ["Now", "sends: it has the turn; waits: it is ready, and goes when those ahead have ended; may start: nobody is in its way; computes: it needs no turn"],
   ["Last starts", "Full: it sent; thin: it was ready and waited. The lanes of a group show the same time, up to when the page asked"],
-  [">Turns bring", "Iterations by turns over iterations free, in the mean: measured where both was, else predicted"],
+  [">Change by turns", "How much longer (+) or shorter (−) an iteration is by turns than free, in the mean: measured where both was, else predicted"],
   [">By turns", "The mean of its last iterations by turns, at most 128; predicted before the first"],
   [">99 %", "Of its iterations by turns, 99 % took no longer"],
   [">Free", "The mean of its last iterations while its group ran free; predicted before the first"],

@@ -36,6 +36,8 @@ function gain() {
   const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_contended_ns, 0) / jobs.length;
   if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns), "predicted with nobody held")}.`;
   const planned = (j) => j.predicted_interleaved_ns ?? j.predicted_contended_ns;
+  // Where nobody is held it says nothing that iterations are as they are with nobody held.
+  if (sharing.length && nothing() && Math.abs(part(sharing, planned) - 1) < 0.0005) return "No gate has reported yet.";
   if (sharing.length) return `Predicted: iterations of ${count(sharing.length, "job")} are on average ${says(part(sharing, planned), "with nobody held")}. No gate has reported yet.`;
   return "";
 }
@@ -106,7 +108,9 @@ export function drawVerdict() {
     const fine = none
       ? [turns ? "Planned: jobs that meet take turns. Free, the worst link is " : "Planned: nobody waits for a link. Unshifted, the worst is "]
       : [turns ? "Jobs that meet take turns. Free, the worst link would be " : "Nobody waits for a link. Unshifted, the worst would be "];
-    const scores = `The shifts raise the score of ${raised ? raised.toLocaleString() : "none"} of ${count(by_shifts.length, "shared link")}${clear === by_shifts.length ? "" : `; on ${clear.toLocaleString()} nobody waits`}. `;
+    const raises = `raise the score of ${raised ? raised.toLocaleString() : "none"} of ${count(by_shifts.length, "shared link")}`;
+    const free = clear === by_shifts.length ? "" : `; on ${clear.toLocaleString()} nobody ${none ? "would wait" : "waits"}`;
+    const scores = `${none ? "If somebody kept to them, the shifts would" : "The shifts"} ${raises}${free}. `;
     return [
       ...headline,
       !bad.length

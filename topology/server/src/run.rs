@@ -138,6 +138,7 @@ pub fn run(args: &Args) -> ExitCode {
                 print!("{said}");
                 Ok(())
             }
+            Err(e) if e.is_input() => Err(ConfigError(e.to_string()).into()),
             Err(e) => Err(Failure::Other(e.to_string())),
         },
         Some(Command::Store(StoreCommand::Dump { file })) => dump(file),
@@ -450,6 +451,8 @@ async fn first_fabric(api: &Api) -> Result<(), Failure> {
     let config = api.config();
     let Some(path) = &config.fabric else { return Ok(()) };
     if api.fabric(&pb::GetFabricRequest { summary: true }).await.is_ok() {
+        let path = path.display();
+        tracing::info!("the fabric of the state file stays in force, and {path} is not read; `antiphase fabric set {path}` replaces it");
         return Ok(());
     }
     let refuse = |e: &dyn std::fmt::Display| ConfigError(format!("{}: {}", path.display(), one_line(e)));

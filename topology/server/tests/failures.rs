@@ -50,6 +50,7 @@ fn a_bad_configuration_is_one_line_and_exit_code_2() {
     assert!(check("listen = \"0.0.0.0:7480\"\n").contains("not a loopback address"));
     assert!(check("[plan]\nttl_s = 0\n").contains("plan.ttl_s: 0"));
     assert!(check("listen = [\n").contains("line "));
+    assert!(check("state = \"a\"\nlisten = \"127.0.0.1\"\n").contains("a.toml: line 2: listen = \"127.0.0.1\": "));
     assert!(check("\u{0}").contains("line 1"));
     let (code, _, said) = run(&["config", "check", "--config", "/nonexistent.toml"]);
     assert!(code == 2 && one_line(&said).contains("/nonexistent.toml"));
@@ -64,6 +65,38 @@ fn a_bad_fabric_stops_the_start() {
     fs::write(&fabric, "schema: antiphase.fabric/v1\nname: x\nmoon: 1\n").unwrap();
     let (code, _, said) = run(&["--listen", "127.0.0.1:0", "--state", state.to_str().unwrap(), "--fabric", fabric.to_str().unwrap()]);
     assert!(code == 2 && said.lines().last().unwrap().contains("fabric.yaml"), "{said}");
+}
+
+#[test]
+fn a_fabric_that_is_not_read_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state.redb");
+    let first = Service::start(&state);
+    assert!(!first.log().contains("is not read"), "{}", first.log());
+    drop(first);
+    // A file that is not there, so that nobody can have read it.
+    let again = Service::with(program().arg("--state").arg(&state).args(["--fabric", "/nonexistent.yaml"]));
+    again.wait_for_log("/nonexistent.yaml is not read; `antiphase fabric set /nonexistent.yaml` replaces it");
+}
+
+#[test]
+fn what_cannot_be_certified_is_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().to_str().unwrap();
+    let gone = format!("{at}/gone");
+    assert_eq!(run(&["pki", "init", "--dir", at]).0, 0);
+    for arguments in [
+        ["init", "--dir", at].as_slice(),
+        &["issue", "--dir", at, "--role", "agent", "--name", "h1"],
+        &["issue", "--dir", &gone, "--role", "read", "--name", "a"],
+        &["renew", "--dir", at, "--name", "nobody"],
+        &["revoke", "--dir", at, &gone],
+        &["show", &gone],
+    ] {
+        let (code, _, said) = run(&[&["pki"], arguments].concat());
+        assert_eq!(code, 2, "{arguments:?}: {said}");
+        one_line(&said);
+    }
 }
 
 #[test]

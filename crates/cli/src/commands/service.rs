@@ -13,7 +13,8 @@ pub(crate) fn serve(args: &server::Args) -> ExitCode {
 
 /// Makes and shows certificates.
 pub(crate) fn pki(command: &server::pki::Command) -> Result<ExitCode, CliError> {
-    output::print(&command.run().map_err(|e| CliError::Failure(e.to_string()))?)?;
+    let told = |e: server::pki::PkiError| if e.is_input() { CliError::Usage(e.to_string()) } else { CliError::Failure(e.to_string()) };
+    output::print(&command.run().map_err(told)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

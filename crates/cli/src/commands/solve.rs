@@ -289,8 +289,7 @@ fn svg(scenario: &Scenario, solution: &Solution, mode: Mode) -> Result<String, C
         members: link.members.iter().map(member).collect(),
         zero_shift_score: worst.zero_shift_score,
         score: worst.score,
-        explanation: String::new(),
-        alike: 0,
+        ..LinkView::default()
     };
     let colours = Colours::assign(jobs.len(), std::slice::from_ref(&view));
     Ok(circles::draw(&view, &jobs, &colours).document())

@@ -47,7 +47,7 @@ fn forty_and_sixty_ms_lock_at_120() {
     assert_eq!(sample.1.score, 1.0);
     let (circle, time) = draw("2-periods-40-60", &sample);
     assert_eq!(arcs(&circle), [3, 2, 3, 2]);
-    assert!(circle.contains("One turn is 120 ms: 3 × A, 2 × B."));
+    assert!(circle.contains("Once around is 120 ms: 3 × A, 2 × B."));
     assert!(time.contains("120 ms of the steady state: 2 × the longest period"));
 }
 

@@ -8,7 +8,7 @@ use render::{
     fabric_map, link,
     palette::{Colours, SLOTS},
     svg::Svg,
-    view::{FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView},
+    view::{Apart, FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView},
 };
 use state::turns::Measured;
 use units::LinkId;
@@ -193,6 +193,11 @@ fn draw(link: &pb::Link, snapshot: &Arc<Snapshot>, colours: &JobColours) -> Svg 
         members,
         zero_shift_score: link.zero_shift_score.unwrap_or(f64::NAN),
         score: link.score.unwrap_or(f64::NAN),
+        apart: match link.apart() {
+            pb::Apart::Turns => Apart::Turns,
+            pb::Apart::Free => Apart::Free,
+            pb::Apart::Shifts | pb::Apart::Unspecified => Apart::Shifts,
+        },
         ..LinkView::default()
     };
     link::draw(&view, &jobs, &Colours::given(&slots))

@@ -86,6 +86,18 @@ pub enum PkiError {
     },
 }
 
+impl PkiError {
+    /// Whether what was asked cannot be taken, rather than done: exit code 2, as of every command.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+        match self {
+            Self::File { source, .. } => matches!(source.kind(), NotFound | IsADirectory | NotADirectory),
+            Self::Exists { .. } | Self::Name { .. } | Self::Hosts(_) | Self::Certificate { .. } => true,
+        }
+    }
+}
+
 /// A certificate and its key, on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {

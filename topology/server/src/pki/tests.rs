@@ -64,7 +64,8 @@ fn nothing_is_overwritten_without_force() {
     // One file in the way is enough, and then nothing else is touched.
     fs::remove_file(temp.path().join("ca.key")).unwrap();
     fs::remove_file(temp.path().join("ca.pem")).unwrap();
-    assert!(matches!(run(&["init", "--dir", at]), Err(PkiError::Exists { .. })));
+    let refused = run(&["init", "--dir", at]).unwrap_err();
+    assert!(matches!(refused, PkiError::Exists { .. }) && refused.is_input());
     assert_eq!(files(temp.path()).len(), 3);
     run(&["init", "--dir", at, "--force"]).unwrap();
     assert_ne!(fs::read(authority_path(temp.path())).unwrap(), before);

@@ -77,6 +77,21 @@ fn wait_for_grant(orders: &Receiver<Vec<u8>>, number: u64) {
     }
 }
 
+/// The page of the worst link says of its jobs what they do, in words and above the picture, and of no shift.
+fn link_page(browser: &mut Browser, does: &str, head: &str, shot: &str) {
+    browser.click("#links tbody tr:first-child .link");
+    browser.until(&format!(
+        "document.querySelector('#link-detail')?.innerText.includes({}) && document.querySelector('#link-detail figure svg')",
+        json!(does)
+    ));
+    let text = browser.eval("document.querySelector('#link-detail').textContent").as_str().unwrap().to_owned();
+    assert!(text.contains(head) && text.contains("alone every"), "{text}");
+    assert!(!text.contains("shifted by") && !text.contains("after: shifted"), "{text}");
+    browser.shot(shot);
+    browser.key("Escape");
+    browser.until("document.querySelector('#turns tr.group')?.offsetParent");
+}
+
 #[test]
 fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let Some(mut browser) = Browser::start(1440, 1000) else { return };
@@ -112,6 +127,8 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let (id, unshifted, _) = worst("turns");
     let verdict = text(&mut browser, "#verdict");
     assert!(verdict.contains(&format!("the worst link would be {id} with a score of {unshifted}")), "{verdict}");
+    // The page of this link tells of turns, and of no shift.
+    link_page(&mut browser, "takes turns", "by turns, drawn as slots", "link-by-turns");
     // Whoever is looked at in the middle of its wait says for whom.
     browser.until(
         "[...document.querySelectorAll('#turns .now-waiting')].some((e) => e.parentElement.innerText.match(/waits for (alpha|beta)/))",
@@ -139,6 +156,9 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let alpha = text(&mut browser, "#turns tbody tr:nth-child(2)");
     assert!(alpha.contains("alpha") && alpha.contains('+') && !alpha.contains("predicted"), "{alpha}");
     assert!(text(&mut browser, "#turns-note").contains("1 let go"));
+    // Nor does the page of a link tell of shifts and of the periods of slots.
+    browser.until("!document.querySelector('#links tbody tr:first-child').innerText.includes('by turns')");
+    link_page(&mut browser, "runs as it comes", "now: let go, not shifted", "link-let-go");
     // Nobody follows a shift now, so no score says what shifts would bring. The page asks for links again, under the same plan.
     browser.until("!document.querySelector('#links tbody tr:first-child').innerText.includes('by turns')");
     let (id, unshifted, score) = worst("free");

@@ -177,8 +177,9 @@ async fn turns_of(client: &mut Client, answer: &CommitResponse) -> ListTurnsResp
     asked.map(tonic::Response::into_inner).unwrap_or_default()
 }
 
+// "SLOT PERIOD" is not "PERIOD", which `antiphase jobs` has: a slot has headroom.
 fn table(answer: &CommitResponse, turns: &ListTurnsResponse) -> String {
-    let mut table = Table::new(&["JOB", ">PERIOD", ">OFFSET", ">SLACK", "GATE"]);
+    let mut table = Table::new(&["JOB", ">SLOT PERIOD", ">OFFSET", ">SLACK", "GATE"]);
     let free: BTreeSet<&str> = free_by_comparison(turns).collect();
     for slot in &answer.slots {
         table.row(row(slot, free.contains(slot.job.as_str())));

@@ -151,20 +151,37 @@ impl ServerArgs {
         let endpoint = match endpoint.uri().scheme_str() {
             // The scheme alone decides on TLS, so a certificate in the environment does no harm to a plain address.
             Some("http") => endpoint,
-            Some("https") => endpoint.tls_config(self.tls().map_err(Unreached::Input)?).map_err(|e| refuse(causes(&e)))?,
+            Some("https") => endpoint.tls_config(self.tls().map_err(Unreached::Input)?).map_err(|e| self.untaken(&causes(&e)))?,
             _ => return Err(refuse("needs http:// or https://".into())),
         };
         endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await.map_err(|e| self.unreached(&e))
     }
 
+    /// Why certificates that could be read cannot be used.
+    fn untaken(&self, said: &str) -> Unreached {
+        let problem = match (&self.cert, &self.key) {
+            (Some(cert), Some(key)) if said.contains("KeyMismatch") => {
+                format!("--cert {} and --key {}: this is not the key of this certificate", cert.display(), key.display())
+            }
+            (Some(cert), Some(key)) => format!("--cert {} and --key {}: {said}", cert.display(), key.display()),
+            _ => format!("--server {:?}: {said}", self.server),
+        };
+        Unreached::Input(CliError::Usage(problem))
+    }
+
     fn tls(&self) -> Result<ClientTlsConfig, CliError> {
-        let read = |file: &PathBuf| files::read(file, PEM_BYTES_MAX).map_err(|e| CliError::input(file, e));
+        // The library takes a file without the part for an empty one, and the service is blamed later.
+        let read = |file: &PathBuf, part: &str| {
+            let bytes = files::read(file, PEM_BYTES_MAX).map_err(|e| CliError::input(file, e))?;
+            let begins = String::from_utf8_lossy(&bytes).lines().any(|line| line.starts_with("-----BEGIN ") && line.contains(part));
+            if begins { Ok(bytes) } else { Err(CliError::input(file, format!("has no {} in PEM", part.to_lowercase()))) }
+        };
         let mut tls = ClientTlsConfig::new();
         if let Some(ca) = &self.ca {
-            tls = tls.ca_certificate(Certificate::from_pem(read(ca)?));
+            tls = tls.ca_certificate(Certificate::from_pem(read(ca, "CERTIFICATE")?));
         }
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
-            tls = tls.identity(Identity::from_pem(read(cert)?, read(key)?));
+            tls = tls.identity(Identity::from_pem(read(cert, "CERTIFICATE")?, read(key, "PRIVATE KEY")?));
         }
         Ok(tls)
     }
@@ -330,5 +347,31 @@ mod tests {
         says("http://a", Transport("dns error: failed to lookup address information".into()), "no such host");
         let said = CliError::from(at("http://a").unreached(&Transport("moon".into())));
         assert_eq!(said.line(), "http://a: transport error: moon");
+    }
+
+    #[test]
+    fn certificates_that_do_not_fit_are_told_by_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = server::pki::init(folder.path(), &["localhost".into()], false).unwrap();
+        let lifetime = Duration::from_secs(3_600);
+        let client = server::pki::Client { role: server::tls::Role::Read, name: "a".into(), hosts: Vec::new(), lifetime };
+        let own = server::pki::issue(folder.path(), &client, false).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let said = |ca: &Path, cert: &Path, key: &Path| {
+            let [ca, cert, key] = [ca, cert, key].map(|file| Some(file.to_path_buf()));
+            let args = ServerArgs { server: "https://localhost:1".into(), ca, cert, key };
+            let Err(unreached) = runtime.block_on(args.channel()) else { panic!("nobody listens there") };
+            (matches!(unreached, Unreached::Input(_)), CliError::from(unreached).line())
+        };
+        let (is_input, line) = said(&service.certificate, &own.certificate, &service.key);
+        let (cert, key) = (own.certificate.display(), service.key.display());
+        assert_eq!((is_input, line), (true, format!("--cert {cert} and --key {key}: this is not the key of this certificate")));
+        let (is_input, line) = said(&own.key, &own.certificate, &own.key);
+        assert_eq!((is_input, line), (true, format!("{}: has no certificate in PEM", own.key.display())));
+        let (is_input, line) = said(&service.certificate, &own.certificate, &own.certificate);
+        assert_eq!((is_input, line), (true, format!("{}: has no private key in PEM", own.certificate.display())));
+        // With files that fit, whoever is asked is what is missing.
+        let (is_input, line) = said(&service.certificate, &own.certificate, &own.key);
+        assert!(!is_input && line.contains("https://localhost:1: "), "{line}");
     }
 }

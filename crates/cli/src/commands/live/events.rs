@@ -44,9 +44,11 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CliError> {
             // The stream goes on after the last event that was listed, so no event is lost or printed twice in between.
             let after = answer.events.last().map_or(args.after, |e| e.sequence);
             let mut stream = client.watch_events(WatchEventsRequest { after: Some(after) }).await.map_err(refused)?.into_inner();
-            // The loop ends with the service's stream or with Ctrl-C; a user who follows asks for no other end.
+            // The loop ends with the service's stream or with Ctrl-C, or with who reads the pipe; a user who follows asks for no other end.
             while let Some(event) = stream.message().await.map_err(refused)? {
-                output::print(&args.output.render(&event, || line(&event))?)?;
+                if !output::print_on(&args.output.render(&event, || line(&event))?)? {
+                    break;
+                }
             }
         }
         Ok(())

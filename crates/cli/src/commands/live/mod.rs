@@ -39,7 +39,7 @@ pub(crate) use top::{TopArgs, top};
 pub(crate) use turns::{TurnsArgs, turns};
 pub(crate) use withdraw::{WithdrawArgs, withdraw};
 
-use std::{process::ExitCode, time::Duration};
+use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
 use serde::Serialize;
 use tonic::{Response, Status};
@@ -52,8 +52,11 @@ use crate::{
 
 /// How often a watched table is drawn again.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
-/// Clears a terminal and goes home.
-const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// What stands before a text that takes the place of the one before: codes that clear a terminal and go home; a file and a pipe get none.
+fn home() -> &'static str {
+    if std::io::stdout().is_terminal() { "\x1b[2J\x1b[H" } else { "" }
+}
 
 /// `--watch` of a table.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -64,7 +67,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Prints what `draw` makes: once, or until it fails or the program is interrupted.
+    /// Prints what `draw` makes: once, or until it fails, the program is interrupted or nobody reads any more.
     async fn print(self, mut draw: impl AsyncFnMut() -> Result<String, CliError>) -> Result<(), CliError> {
         loop {
             // The answer is fetched before the terminal is cleared, so the table does not flicker and stays after an error.
@@ -72,7 +75,9 @@ impl Watch {
             if !self.watch {
                 return output::print(&text);
             }
-            output::print(&format!("{CLEAR}{text}"))?;
+            if !output::print_on(&format!("{}{text}", home()))? {
+                return Ok(());
+            }
             tokio::time::sleep(WATCH_INTERVAL).await;
         }
     }

@@ -105,6 +105,7 @@ fn links(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<LinkView> {
             score: l.score,
             explanation,
             alike: l.links.len().saturating_sub(1),
+            ..LinkView::default()
         }
     };
     e.links().map(view).collect()

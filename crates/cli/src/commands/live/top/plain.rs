@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use proto::v1alpha1::{Agent, ListAgentsRequest, ListJobsRequest, ListLinksRequest};
 
 use super::super::{
-    CLEAR, WATCH_INTERVAL, agents,
+    WATCH_INTERVAL, agents,
     connect::{Client, ServerArgs, refused},
-    jobs, links,
+    home, jobs, links,
 };
 use crate::{input::CliError, output};
 
@@ -19,16 +19,19 @@ const AGENTS: usize = 12;
 pub(super) fn top(server: &ServerArgs, count: Option<u32>) -> Result<(), CliError> {
     server.with(async |mut client: Client| {
         let mut left = count;
-        // Without --count `left` stays `None`, and the loop ends with Ctrl-C.
+        // Without --count `left` stays `None`, and the loop ends with Ctrl-C, or with who reads the pipe.
         while left != Some(0) {
             let worst = ListLinksRequest { limit: LINKS, ..ListLinksRequest::default() };
             let worst = client.list_links(worst).await.map_err(refused)?.into_inner();
             let all = client.list_jobs(ListJobsRequest::default()).await.map_err(refused)?.into_inner();
             let known = client.list_agents(ListAgentsRequest::default()).await.map_err(refused)?.into_inner().agents;
             // A counted run is for a file or a test, in which codes that clear a terminal would be noise.
-            let home = if count.is_some() { "" } else { CLEAR };
+            let home = if count.is_some() { "" } else { home() };
             let (links, agents, jobs) = (links::table(&worst, false), worst_agents(known), jobs::table(&all));
-            output::print(&format!("{home}plan version {}\n\n{}\n\n{agents}\n\n{jobs}", all.plan_version, links.trim_end()))?;
+            let text = format!("{home}plan version {}\n\n{}\n\n{agents}\n\n{jobs}", all.plan_version, links.trim_end());
+            if !output::print_on(&text)? {
+                break;
+            }
             left = left.map(|n| n - 1);
             if left != Some(0) {
                 tokio::time::sleep(WATCH_INTERVAL).await;
