@@ -22,6 +22,8 @@ pub const OPERATION: u64 = 1 << 3;
 pub const GROUP_CALL: u64 = 1 << 8;
 /// A collective, when the job calls it and before anything of it is enqueued. From version 5.
 pub const COLLECTIVE_CALL: u64 = 1 << 9;
+/// A kernel is launched into a stream, in the thread that does it. From version 5; asked for where calls are held.
+pub const LAUNCH: u64 = 1 << 11;
 /// The events that the plugin asks for. Parents of these, such as groups and calls, come too.
 pub const ACTIVATION: c_int = (COLLECTIVE | POINT_TO_POINT | OPERATION) as c_int;
 
@@ -129,6 +131,13 @@ pub struct CollectiveCallV5 {
     is_captured: u8,
 }
 
+/// A launch, versions 5 and later.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LaunchV5 {
+    stream: *mut c_void,
+}
+
 /// What an event is about; which of them its type says.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -136,6 +145,7 @@ pub union Body<C: Copy, P: Copy> {
     collective: C,
     point_to_point: P,
     call: CollectiveCallV5,
+    launch: LaunchV5,
 }
 
 impl<C: Copy, P: Copy> std::fmt::Debug for Body<C, P> {
@@ -281,6 +291,9 @@ pub(crate) trait Event {
     /// # Safety
     /// As [`Self::call`].
     unsafe fn calling(&self) -> Option<Calling>;
+
+    /// The stream into which a kernel is launched; `None` for any other event.
+    fn launches(&self) -> Option<*mut c_void>;
 }
 
 /// A body that says what was called.
@@ -316,6 +329,15 @@ impl<T: Copy + Into<u64>, C: Called, P: Called> Event for Descriptor<T, C, P> {
         let (body, function, datatype) = unsafe { (self.body.call, name(self.body.call.function), name(self.body.call.datatype)) };
         let call = Call { function, datatype, count: body.count as u64, rank: body.root, communicator: 0 };
         Some(Calling { call, stream: body.stream, is_captured: body.is_captured != 0 })
+    }
+
+    #[inline]
+    fn launches(&self) -> Option<*mut c_void> {
+        if self.kind() != LAUNCH {
+            return None;
+        }
+        // SAFETY: the kind says which body it is, and any bits are a pointer.
+        Some(unsafe { self.body.launch.stream })
     }
 }
 

@@ -27,6 +27,8 @@ const FINISHED_ONE: u64 = 1 << UNDER_WAY_BITS;
 pub(crate) const OBSERVED: u64 = 2;
 /// What a handle is for a group of calls.
 pub(crate) const GROUP: u64 = 4;
+/// What a handle is for the launch of a kernel.
+pub(crate) const LAUNCH: u64 = 6;
 
 /// The operations began or ceased to run, when so many had finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! The gate of a job that has no line for it: before the first call of an iteration its stream waits, and after the last one the end is told
 //! (ADR 13).
 //!
-//! NCCL tells of a call in the thread that makes it, before anything is enqueued, and of the end of a group of calls, when all of it is; a single
-//! call is a group too. Both come with the stream, so what waits is what the call enqueues, and the host goes on. Whatever is unusual - a graph
-//! that is recorded, calls of two threads at once, a driver that refuses - nothing waits.
+//! NCCL tells of a call in the thread that makes it, before anything is enqueued, and of the end of a group of calls; a single call is a group too.
+//! Communicators that block have enqueued all of it by then; for others a thread of NCCL's own does so later, and tells of the launch. What waits is
+//! what the call enqueues, and the host goes on. Whatever is unusual - a graph that is recorded, calls of two threads at once, a driver that
+//! refuses - nothing waits.
 
 use std::{
     cell::Cell,
@@ -48,6 +49,10 @@ enum After {
 thread_local! {
     /// Of the group that this thread is in, with the stream of the call.
     static AFTER: Cell<Option<(Stream, After)>> = const { Cell::new(None) };
+    /// This thread launched a kernel since.
+    static LAUNCHED: Cell<bool> = const { Cell::new(false) };
+    /// Into which stream this thread launches.
+    static INTO: Cell<Stream> = const { Cell::new(ptr::null_mut()) };
 }
 
 /// When the calls of some iterations began and ended. Lives as long as the process, because the driver may come to it at any time.
@@ -59,6 +64,10 @@ pub(crate) struct Hold {
     streams: StreamGate,
     calls: Mutex<Calls>,
     times: &'static Times,
+    /// What is to be done when another thread has launched: a stream by its number.
+    late: Mutex<Option<(usize, After)>>,
+    /// NCCL tells of launches.
+    tells_launches: AtomicBool,
     /// The driver refused for good.
     is_off: AtomicBool,
     /// 1 once it was said that nothing stands out, 2 once it was said what is held.
@@ -78,6 +87,8 @@ impl Hold {
             streams: StreamGate::new(Arc::new(Gate::open(config))),
             calls: Mutex::new(Calls::new()),
             times: Box::leak(times),
+            late: Mutex::new(None),
+            tells_launches: AtomicBool::new(false),
             is_off: AtomicBool::new(false),
             said: AtomicU8::new(0),
         }
@@ -101,6 +112,14 @@ impl Hold {
         // Calls of two threads at once are no sequence, and nobody waits for a lock in a callback.
         let Ok(mut calls) = self.calls.try_lock() else { return };
         let place = calls.called(what, now());
+        if place == Place::Timed(0) {
+            // Times of an earlier try that are still to come would be taken for those of this one.
+            if !self.have_come() {
+                calls.begin_anew();
+                return;
+            }
+            self.forget();
+        }
         let found = if place == Place::Waits && self.have_come() { calls.decide(|number| self.span(number)) } else { None };
         drop(calls);
         if let Some(found) = found {
@@ -122,15 +141,52 @@ impl Hold {
         // The end of an iteration is not lost where a group has more calls.
         if !matches!(AFTER.get(), Some((_, After::End))) {
             AFTER.set(Some((stream, after)));
+            LAUNCHED.set(false);
         }
     }
 
-    /// What this thread called is enqueued.
+    /// This thread launches a kernel.
+    pub(crate) fn launches(&self, stream: Stream) {
+        self.tells_launches.store(true, Ordering::Relaxed);
+        INTO.set(stream);
+    }
+
+    /// The kernel that this thread launches is enqueued.
+    ///
+    /// # Safety
+    /// The stream of [`Self::launches`] is still there.
+    pub(crate) unsafe fn launched(&self) {
+        LAUNCHED.set(true);
+        if AFTER.get().is_some() {
+            // There may be more kernels in the group.
+            return;
+        }
+        let stream = INTO.get();
+        let Ok(mut late) = self.late.try_lock() else { return };
+        if let Some((_, after)) = late.take_if(|(of, _)| *of == stream.addr()) {
+            drop(late);
+            // SAFETY: the caller's promise.
+            unsafe { self.act(stream, after) };
+        }
+    }
+
+    /// This thread has called a group.
     ///
     /// # Safety
     /// The streams of this thread's calls are still there.
-    pub(crate) unsafe fn enqueued(&self) {
+    pub(crate) unsafe fn called_all(&self) {
         let Some((stream, after)) = AFTER.take() else { return };
+        if LAUNCHED.get() || !self.tells_launches.load(Ordering::Relaxed) {
+            // SAFETY: the caller's promise.
+            unsafe { self.act(stream, after) };
+        } else if let Ok(mut late) = self.late.try_lock() {
+            *late = Some((stream.addr(), after));
+        }
+    }
+
+    /// # Safety
+    /// As [`Self::called`].
+    unsafe fn act(&self, stream: Stream, after: After) {
         match after {
             // SAFETY: the caller's promise.
             After::Time(number) => unsafe { self.time(stream, number, 1) },

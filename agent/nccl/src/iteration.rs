@@ -126,9 +126,8 @@ impl Calls {
         if self.iteration.get(place) != Some(&what) {
             followed.astray += ASTRAY_ONE_IN;
             if followed.astray > ASTRAY_MAX * ASTRAY_ONE_IN {
-                // Another loop: everything begins anew.
-                (self.followed, self.fresh, self.began) = (None, 0, None);
-                self.kept.clear();
+                // Another loop.
+                self.begin_anew();
             }
             return Place::Any;
         }
@@ -154,6 +153,12 @@ impl Calls {
             }
             _ => Place::Any,
         }
+    }
+
+    /// Forgets all calls.
+    pub(crate) fn begin_anew(&mut self) {
+        (self.followed, self.fresh, self.began) = (None, 0, None);
+        self.kept.clear();
     }
 
     fn look(&mut self) {

@@ -5,7 +5,7 @@
 //! into a ring in memory ([`gate::events`]), which it passes to the agent of the node; the agent finds the ends of the job's turns in it.
 //!
 //! **The plugin only observes**, unless `ANTIPHASE_NCCL_GATE=on` asks for more: then the stream of the first call of an iteration waits for the
-//! job's turn ([`hold`]). It never returns an error, and whatever is wrong with the agent or with itself, NCCL hears nothing of it.
+//! job's turn (`hold.rs`). It never returns an error, and whatever is wrong with the agent or with itself, NCCL hears nothing of it.
 //! A callback allocates nothing, takes no lock and waits for nobody. Handles are numbers that are checked and never pointers, so an
 //! event that is stopped twice, late, or by another process is none. Nothing that NCCL points to is kept after a call.
 //!

@@ -11,9 +11,9 @@ use std::{
 use crate::{
     abi::{
         ACTIVATION, DescriptorV1, DescriptorV2, DescriptorV3, DescriptorV4, DescriptorV5, Event, GROUP_CALL, InitV1, InitV4, InitV5,
-        OPERATION, Profiler, SUCCESS,
+        LAUNCH, OPERATION, Profiler, SUCCESS,
     },
-    flight::{GROUP, OBSERVED},
+    flight::{self, GROUP, OBSERVED},
     observer::Observer,
 };
 
@@ -57,9 +57,15 @@ unsafe fn begin(context: *mut *mut c_void, activation: *mut c_int, communicator:
     }
     if !activation.is_null() {
         // SAFETY: not null, so it may be written. A process that nobody observes is asked for nothing.
-        unsafe { activation.write(if made.unwrap_or(false) { ACTIVATION } else { 0 }) };
+        unsafe { activation.write(if made.unwrap_or(false) { activation_of(observer()) } else { 0 }) };
     }
     SUCCESS
+}
+
+/// What is asked for: launches cost the thread that makes them a callback each, so only where calls are held.
+fn activation_of(observer: Option<&Observer>) -> c_int {
+    let holds = observer.is_some_and(|observer| observer.hold().is_some());
+    ACTIVATION | if holds { LAUNCH as c_int } else { 0 }
 }
 
 /// A version of the interface that tells of no calls.
@@ -129,6 +135,12 @@ unsafe extern "C" fn start_event<D: Event>(context: *mut c_void, handle: *mut *m
             if event.kind() == GROUP_CALL {
                 return GROUP;
             }
+            if let Some(stream) = event.launches() {
+                if let Some(hold) = observer.hold() {
+                    hold.launches(stream);
+                }
+                return flight::LAUNCH;
+            }
             if let Some(hold) = observer.hold().filter(|_| between_hosts(context))
                 // SAFETY: the caller's promise.
                 && let Some(calling) = unsafe { event.calling() }
@@ -155,10 +167,12 @@ unsafe extern "C" fn start_event<D: Event>(context: *mut c_void, handle: *mut *m
 extern "C" fn stop_event(handle: *mut c_void) -> c_int {
     if let Some(observer) = observer() {
         let handle = handle.addr() as u64;
-        let stop = || match observer.hold().filter(|_| handle == GROUP) {
-            // SAFETY: NCCL has just enqueued into the streams of this thread's calls.
-            Some(hold) => unsafe { hold.enqueued() },
-            None => observer.end(handle),
+        let stop = || match (observer.hold(), handle) {
+            // SAFETY: NCCL is about to enqueue, or has enqueued, into the streams of this thread's calls.
+            (Some(hold), GROUP) => unsafe { hold.called_all() },
+            // SAFETY: NCCL has just enqueued into the stream.
+            (Some(hold), flight::LAUNCH) => unsafe { hold.launched() },
+            _ => observer.end(handle),
         };
         let _ = catch_unwind(AssertUnwindSafe(stop));
     }

@@ -60,7 +60,7 @@ pub(crate) fn print(text: &str) -> Result<(), CliError> {
     print_on(text).map(drop)
 }
 
-/// As [`print`]; whether somebody may still read what comes next: a command that goes on ends where nobody does.
+/// As [`print()`]; whether somebody may still read what comes next: a command that goes on ends where nobody does.
 pub(crate) fn print_on(text: &str) -> Result<bool, CliError> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });

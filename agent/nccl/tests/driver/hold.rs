@@ -13,7 +13,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use gate::{NoteReader, PageWriter, Received, now};
@@ -69,6 +69,13 @@ unsafe fn symbol<T: Copy>(handle: *mut c_void, name: &CStr) -> T {
     unsafe { std::mem::transmute_copy(&address) }
 }
 
+impl Number {
+    /// A stream, sent between threads as NCCL does.
+    fn stream(self) -> Stream {
+        ptr::with_exposed_provenance_mut(self.0)
+    }
+}
+
 /// What the stream does for some ms, and when it began and ended.
 struct Work {
     ms: u64,
@@ -90,16 +97,17 @@ pub(crate) fn job(how: &str) {
     let mut stream = ptr::null_mut();
     // SAFETY: as a program of C calls the driver; works live as long as the process.
     assert_eq!(unsafe { (driver.create)(&raw mut stream, 1) }, 0);
+    let into = Number(stream.expose_provenance());
     let enqueue = |ms: u64| -> &'static Work {
         let made: &'static Work = Box::leak(Box::new(Work { ms, span: [0, 0].map(AtomicU64::new) }));
         // SAFETY: as above.
-        assert_eq!(unsafe { (driver.launch)(stream, work, ptr::from_ref(made).cast_mut().cast()) }, 0);
+        assert_eq!(unsafe { (driver.launch)(into.stream(), work, ptr::from_ref(made).cast_mut().cast()) }, 0);
         made
     };
     let mut iterations: Vec<[&Work; CALLS + 1]> = Vec::new();
     for iteration in 0..ITERATIONS {
         let computed = enqueue(COMPUTES);
-        let calls = [0, 1, 2].map(|call| calls(&nccl, context, stream, 1 + call, how == "captured", || enqueue(SENDS)));
+        let calls = [0, 1, 2].map(|call| calls(&nccl, (context, stream), 1 + call, how, || enqueue(SENDS)));
         iterations.push([computed, calls[0], calls[1], calls[2]]);
         // Steps of the host are far shorter than those of the stream.
         while iteration >= AHEAD && iterations[iteration - AHEAD][CALLS].span[1].load(Ordering::Relaxed) == 0 {
@@ -115,26 +123,40 @@ pub(crate) fn job(how: &str) {
     }
 }
 
-/// A collective, as NCCL 2.28 tells of it: its group, its call, what is enqueued, and the ends of both.
+/// A collective, as NCCL 2.28 tells of it: its group, its call, what is launched, and the ends of all. Communicators that do not block are told of
+/// that the group has ended before another thread launches it; and an NCCL may tell of no launch.
 fn calls(
     nccl: &Nccl,
-    context: Number,
-    stream: Stream,
+    (context, stream): (Number, Stream),
     count: u64,
-    is_captured: bool,
-    enqueue: impl FnOnce() -> &'static Work,
+    how: &str,
+    enqueue: impl FnOnce() -> &'static Work + Send,
 ) -> &'static Work {
     let group = nccl.start(context, &nccl.event(1 << 8));
     let mut call = nccl.event(1 << 9);
     // func, count, datatype, root, stream, whether it is recorded
     let names = [c"AllReduce", c"ncclFloat32"].map(|name| name.as_ptr().addr() as u64);
     (call[3], call[4], call[5], call[6]) = (names[0], count, names[1], 0xaaaa_aaaa_0000_0000);
-    (call[7], call[8]) = (stream.addr() as u64, 0xaaaa_aaaa_aaaa_aa00 | u64::from(is_captured));
+    (call[7], call[8]) = (stream.addr() as u64, 0xaaaa_aaaa_aaaa_aa00 | u64::from(how == "captured"));
     let call = nccl.start(context, &call);
     nccl.stop(call);
-    let work = enqueue();
-    nccl.stop(group);
-    work
+    let into = stream.addr() as u64;
+    let launch = || {
+        let mut launch = nccl.event(1 << 11);
+        launch[3] = into;
+        let launch = (how != "untold").then(|| nccl.start(context, &launch));
+        let work = enqueue();
+        launch.into_iter().for_each(|launch| nccl.stop(launch));
+        work
+    };
+    if how == "not-blocking" {
+        nccl.stop(group);
+        thread::scope(|scope| scope.spawn(launch).join().unwrap())
+    } else {
+        let work = launch();
+        nccl.stop(group);
+        work
+    }
 }
 
 /// An agent that lets each start wait for a moment. Returns the notes, once the job has ended.
@@ -209,7 +231,6 @@ fn a_job_without_a_line_takes_turns_by_what_it_calls() {
     let mut compiler = Command::new("gcc");
     compiler.args(["-std=c11", "-O1", "-shared", "-fPIC", "-pthread"]).arg(source).arg("-o").arg(drivers.path().join("libcuda.so.1"));
     assert!(compiler.status().unwrap().success());
-    let began = Instant::now();
     let empty = drivers.path().join("none");
     fs::create_dir(&empty).unwrap();
     let on = ("ANTIPHASE_NCCL_GATE", "on");
@@ -228,27 +249,33 @@ fn a_job_without_a_line_takes_turns_by_what_it_calls() {
                 assert_eq!((iterations.len(), notes), (ITERATIONS, vec![]), "{how}");
             });
         }
-        let (iterations, notes) = play("held", drivers.path(), &[on]);
-        // A start is ready when the stream has computed, though the host enqueued it iterations before, and its first call begins when the
-        // agent lets it. It ends when the last call has.
-        let of = |kind: NoteKind| notes.iter().filter(move |note| note.kind == kind);
-        let (mut held, mut ended) = (0, 0);
-        for ready in of(NoteKind::Ready) {
-            let within = |[computed, first, _]: &&[u64; 3]| *computed <= ready.at.0 && ready.at.0 <= *first;
-            let [_, first, _] = iterations.iter().find(within).unwrap_or_else(|| panic!("{ready:?} is of no iteration"));
-            held += u32::from(first - ready.at.0 >= HOLDS.as_nanos() as u64);
+        for how in ["blocking", "not-blocking", "untold"] {
+            let drivers = drivers.path();
+            scope.spawn(move || is_held(how, play(how, drivers, &[on])));
         }
-        for end in of(NoteKind::Ended) {
-            let at = iterations.iter().position(|[_, _, last]| end.at.0 < *last).unwrap_or(iterations.len());
-            let [_, first, last] = iterations[at.checked_sub(1).unwrap_or_else(|| panic!("{end:?} is of no iteration"))];
-            // Before the stream has computed again.
-            let before = iterations.get(at).map_or(u64::MAX, |next| next[0]);
-            assert!(first < end.at.0 && last <= end.at.0 && end.at.0 < before, "{end:?} {first} {last}");
-            ended += 1;
-        }
-        // On a machine that is busy with other work answers come too late, and after some of those a gate asks no more for a while.
-        assert!(held >= 3 && ended >= 10, "{held} {ended} after {:?}: {notes:?}", began.elapsed());
-        let starts: Vec<u64> = of(NoteKind::Started).map(|note| note.number).collect();
-        assert!(starts.len() >= 10 && starts.is_sorted(), "{starts:?}");
     });
+}
+
+/// A start is ready when the stream has computed, though the host enqueued it iterations before, and its first call begins when the agent lets
+/// it. It ends when the last call has.
+fn is_held(how: &str, (iterations, notes): (Vec<[u64; 3]>, Vec<Note>)) {
+    let of = |kind: NoteKind| notes.iter().filter(move |note| note.kind == kind);
+    let (mut held, mut ended) = (0, 0);
+    for ready in of(NoteKind::Ready) {
+        let within = |[computed, first, _]: &&[u64; 3]| *computed <= ready.at.0 && ready.at.0 <= *first;
+        let [_, first, _] = iterations.iter().find(within).unwrap_or_else(|| panic!("{how}: {ready:?} is of no iteration"));
+        held += u32::from(first - ready.at.0 >= HOLDS.as_nanos() as u64);
+    }
+    for end in of(NoteKind::Ended) {
+        let at = iterations.iter().position(|[_, _, last]| end.at.0 < *last).unwrap_or(iterations.len());
+        let [_, first, last] = iterations[at.checked_sub(1).unwrap_or_else(|| panic!("{how}: {end:?} is of no iteration"))];
+        // Before the stream has computed again.
+        let before = iterations.get(at).map_or(u64::MAX, |next| next[0]);
+        assert!(first < end.at.0 && last <= end.at.0 && end.at.0 < before, "{how}: {end:?} {first} {last}");
+        ended += 1;
+    }
+    // On a machine that is busy with other work answers come too late, and after some of those a gate asks no more for a while.
+    assert!(held >= 3 && ended >= 10, "{how}: {held} {ended}: {notes:?}");
+    let starts: Vec<u64> = of(NoteKind::Started).map(|note| note.number).collect();
+    assert!(starts.len() >= 10 && starts.is_sorted(), "{how}: {starts:?}");
 }
