@@ -23,7 +23,7 @@ test-nccl: ## try the libraries for NCCL with real releases, which are fetched (
 	@scripts/setup.sh nccl
 	@scripts/test-nccl.sh $(ARGS)
 
-test-gpu: ## try gate and plugin with PyTorch and NCCL on a GPU: streams waits costs calls turns
+test-gpu: ## try gate and plugin with PyTorch and NCCL on a GPU: streams waits costs graphs calls turns calls-held
 	@scripts/test-gpu.sh $(ARGS)
 
 packages: ## build the wheel, Debian packages, images and the chart into out/packages

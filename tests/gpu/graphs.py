@@ -26,6 +26,18 @@ BLOCK = 25
 RANK_LIMIT = 120
 
 
+class Counting:
+    """The gate, and how often it was asked for anything."""
+
+    def __init__(self, gate):
+        self.gate, self.asked = gate, 0
+
+    def __getattr__(self, name):
+        if name in ("step", "step_in_stream", "done", "done_in_stream"):
+            self.asked += 1
+        return getattr(self.gate, name)
+
+
 def rank_main(rank, store):
     import torch
     import torch.distributed as dist
@@ -41,7 +53,7 @@ def rank_main(rank, store):
     for _ in range(LAYERS):
         layers += [torch.nn.Linear(WIDTH, WIDTH, device="cuda"), torch.nn.ReLU()]
     batch = torch.randn(BATCH, WIDTH, device="cuda")
-    gate = antiphase_gate.default_gate()
+    gate = Counting(antiphase_gate.default_gate())
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         model = DistributedDataParallel(torch.nn.Sequential(*layers))
@@ -58,8 +70,11 @@ def rank_main(rank, store):
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     began = time.perf_counter()
+    asked = gate.asked
     with torch.cuda.graph(graph):
         iteration()
+    if gate.asked != asked:
+        sys.exit("the hook asked %d times while the graph was recorded" % (gate.asked - asked))
     recorded_ms = (time.perf_counter() - began) * 1e3
     times, refusals = {"none": [], "stream": []}, set()
     for way in ["none", "stream"] * BLOCKS:
@@ -104,7 +119,11 @@ def main():
             # What is recorded must not be looked at by PyTorch's watchdog.
             environment["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
             ranks.append(subprocess.Popen([sys.executable, __file__, "--rank", str(rank), "--store", os.path.join(folder, "store")], env=environment))
-        codes = [rank.wait(RANK_LIMIT) for rank in ranks]
+        try:
+            codes = [rank.wait(RANK_LIMIT) for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
     sys.exit(max(abs(code) for code in codes))
 
 

@@ -282,7 +282,7 @@ impl Config {
     /// [`ConfigError`] with one line.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         // An error is one line (docs/agent.md), so the parser's excerpt of the file stays out of it.
-        let told = |error: toml::de::Error| files::at_line(text, Some(error.span().map_or(0, |span| span.start)), error.message());
+        let told = |error: toml::de::Error| files::at_line(text, error.span().map(|span| span.start), error.message());
         let mut config: Self = toml::from_str(text).map_err(|error| ConfigError(told(error)))?;
         if config.host.is_empty() {
             // The kernel knows the name at once; a name server that hangs must not keep the agent from its pages.

@@ -110,7 +110,7 @@ impl Plan {
     /// Waits for the slot, if this process is the one that waits.
     fn wait(&self) -> Option<StepOutcome> {
         // The gate is dropped with this expression, so its report is written before `exec` replaces the process.
-        (self.all_ranks || leads()).then(|| Gate::open(&self.config).step())
+        (self.all_ranks || leads().unwrap_or(true)).then(|| Gate::open(&self.config).step())
     }
 }
 
@@ -119,10 +119,10 @@ pub(crate) fn rank() -> Option<(&'static str, OsString)> {
     RANKS.iter().find_map(|name| env::var_os(name).map(|rank| (*name, rank)))
 }
 
-/// Whether this process is the one of its job that waits, by the variables of launchers.
+/// Whether this process is the one of its job that waits, by the variables of launchers; `None` where none is set.
 #[must_use]
-pub fn leads() -> bool {
-    is_leader(rank().as_ref().map(|(_, rank)| rank.as_os_str()))
+pub fn leads() -> Option<bool> {
+    rank().map(|(_, rank)| is_leader(Some(&rank)))
 }
 
 /// Rank 0 leads. A process that was not told a rank is alone.

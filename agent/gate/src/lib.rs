@@ -27,11 +27,12 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(
     unsafe_code,
-    reason = "shared memory, fork handlers, the C interface and its loading, the CUDA driver; each is one small file: words.rs, futex.rs, turn.rs, fork.rs, capi.rs, library.rs, and those of stream"
+    reason = "shared memory, fork handlers, standard error, the C interface and its loading, the CUDA driver; each is one small file: words.rs, complaint.rs, futex.rs, turn.rs, fork.rs, capi.rs, library.rs, and those of stream"
 )]
 
 pub mod capi;
 mod clock;
+mod complaint;
 mod directory;
 pub mod events;
 pub mod exec;
@@ -52,6 +53,7 @@ mod who;
 mod words;
 
 pub use clock::now;
+pub use complaint::complain;
 pub use directory::{Config, DIRECTORY, JobName, NameError, Stem, is_local};
 pub use gate::Gate;
 pub use gate_core::StepOutcome;

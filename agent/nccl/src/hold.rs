@@ -10,7 +10,7 @@ use std::{
     cell::Cell,
     ffi::c_void,
     fmt,
-    io::{self, Write},
+    io::Write,
     ptr,
     sync::{
         Arc, Mutex,
@@ -30,6 +30,12 @@ pub(crate) const SWITCH: &str = "ANTIPHASE_NCCL_GATE";
 
 /// A start is that of a whole iteration, not of one of its phases.
 const ITERATION: u32 = 0;
+/// What was said last.
+const NOTHING: u8 = 0;
+const UNHELD: u8 = 1;
+const HELD: u8 = 2;
+/// Most lines that are said: a job whose loops differ finds the same again and again.
+const LINES_MAX: u8 = 20;
 /// The longest line that is said.
 const LINE_MAX: usize = 200;
 /// A time that was asked for and has not come.
@@ -70,15 +76,22 @@ pub(crate) struct Hold {
     tells_launches: AtomicBool,
     /// The driver refused for good.
     is_off: AtomicBool,
-    /// 1 once it was said that nothing stands out, 2 once it was said what is held.
+    /// Whether it was said last that the job is held.
     said: AtomicU8,
+    /// How many lines were said.
+    lines: AtomicU8,
 }
 
 impl Hold {
-    /// `None` unless this process leads its job and was asked to.
-    pub(crate) fn from_env(config: &Config) -> Option<Self> {
+    /// `None` unless this process leads its job and was asked to: rank 0 by the launcher's variables, else of this communicator.
+    pub(crate) fn from_env(config: &Config, rank: i32) -> Option<Self> {
         let asked = std::env::var(SWITCH).is_ok_and(|word| matches!(word.to_ascii_lowercase().as_str(), "on" | "1" | "true" | "yes"));
-        (asked && gate::exec::leads()).then(|| Self::new(config))
+        (asked && gate::exec::leads().unwrap_or(rank == 0)).then(|| {
+            let hold = Self::new(config);
+            // Here and not in the first callback, because threads are made.
+            hold.heed(hold.streams.prepare(), true);
+            hold
+        })
     }
 
     fn new(config: &Config) -> Self {
@@ -90,14 +103,20 @@ impl Hold {
             late: Mutex::new(None),
             tells_launches: AtomicBool::new(false),
             is_off: AtomicBool::new(false),
-            said: AtomicU8::new(0),
+            said: AtomicU8::new(NOTHING),
+            lines: AtomicU8::new(0),
         }
     }
 
     /// This NCCL does not tell of calls.
     pub(crate) fn is_too_old(&self) {
+        self.end(format_args!("NCCL before 2.28 does not tell of them"));
+    }
+
+    /// Nothing is held from now on.
+    fn end(&self, why: fmt::Arguments<'_>) {
         if !self.is_off.swap(true, Ordering::Relaxed) {
-            say(format_args!("the calls of this job are not held: NCCL before 2.28 does not tell of them"));
+            self.say(format_args!("the calls of this job are not held: {why}"));
         }
     }
 
@@ -106,12 +125,21 @@ impl Hold {
     /// # Safety
     /// `stream` is a CUDA stream of this thread's context, or null for the default one.
     pub(crate) unsafe fn called(&self, what: u64, stream: Stream, is_captured: bool) {
-        if is_captured || self.is_off.load(Ordering::Relaxed) {
+        if self.is_off.load(Ordering::Relaxed) {
             return;
+        }
+        if is_captured {
+            // Replays are no calls: what is called beside them says nothing of what the job sends.
+            self.end(format_args!("some are recorded for a graph, whose replays nobody tells of"));
+            return;
+        }
+        // What waited for a launch until now was launched before it waited.
+        if let Ok(mut late) = self.late.try_lock() {
+            *late = None;
         }
         // Calls of two threads at once are no sequence, and nobody waits for a lock in a callback.
         let Ok(mut calls) = self.calls.try_lock() else { return };
-        let place = calls.called(what, now());
+        let place = calls.called(what, stream.addr(), now());
         if place == Place::Timed(0) {
             // Times of an earlier try that are still to come would be taken for those of this one.
             if !self.have_come() {
@@ -126,12 +154,15 @@ impl Hold {
             self.forget();
             self.say_found(found);
         }
+        if place == Place::Streams {
+            self.say_found(Found::Streams);
+        }
         match place {
             // SAFETY: the caller's promise.
             Place::Timed(number) => unsafe { self.time(stream, number, 0) },
             // SAFETY: the caller's promise.
             Place::First | Place::Only => unsafe { self.wait(stream) },
-            Place::Any | Place::Waits | Place::Last => {}
+            Place::Any | Place::Waits | Place::Streams | Place::Last => {}
         }
         let after = match place {
             Place::Timed(number) => After::Time(number),
@@ -193,7 +224,7 @@ impl Hold {
             After::End => {
                 // SAFETY: the caller's promise.
                 let told = unsafe { self.streams.done(stream) };
-                self.heed(told);
+                self.heed(told, false);
             }
         }
     }
@@ -203,7 +234,7 @@ impl Hold {
     unsafe fn wait(&self, stream: Stream) {
         // SAFETY: the caller's promise.
         let waits = unsafe { self.streams.step(stream, ITERATION) };
-        self.heed(waits);
+        self.heed(waits, false);
     }
 
     /// # Safety
@@ -216,32 +247,54 @@ impl Hold {
         if taken.is_err() {
             time.store(NONE, Ordering::Relaxed);
         }
-        self.heed(taken);
+        self.heed(taken, false);
     }
 
-    /// A refusal that does not pass ends all further tries.
-    fn heed(&self, answer: Result<(), Refusal>) {
-        let Err(refusal) = answer else { return };
-        if !refusal.passes() && !self.is_off.swap(true, Ordering::Relaxed) {
-            say(format_args!("the calls of this job are not held: {refusal}"));
+    /// A refusal that does not pass ends all further tries; none of the beginning does.
+    fn heed(&self, answer: Result<(), Refusal>, at_the_beginning: bool) {
+        if let Err(refusal) = answer
+            && (at_the_beginning || !refusal.passes())
+        {
+            self.end(format_args!("{refusal}"));
         }
     }
 
-    /// Says what was found: the first time, and when a job that could not be held can be.
+    /// Says what was found, unless it was the last thing that was said.
     fn say_found(&self, found: Found) {
-        let Found { calls, first, silence } = found;
-        let ms = silence.0 / 1_000_000;
-        if self.said.swap(1 + u8::from(first.is_some()), Ordering::Relaxed) > u8::from(first.is_some()) {
+        let is_held = if matches!(found, Found::Begins { .. }) { HELD } else { UNHELD };
+        if self.said.swap(is_held, Ordering::Relaxed) == is_held {
             return;
         }
-        match first {
-            Some(first) => {
-                let place = first + 1;
-                say(format_args!(
-                    "an iteration has {calls} calls; of those in the order seen number {place} waits for its turn, after {ms} ms of silence"
+        match found {
+            Found::Begins { calls, silence } => {
+                let ms = silence.0 / 1_000_000;
+                self.say(format_args!(
+                    "collectives of an iteration: {calls}; the job waits for its turn after a silence of {ms} ms or more"
                 ));
             }
-            None => say(format_args!("an iteration has {calls} calls, of which none stands out by a silence; nothing is held")),
+            Found::NoSilence { calls } => {
+                self.say(format_args!("collectives of an iteration: {calls}; none follows a silence, so the job is not held"));
+            }
+            Found::Streams => self.say(format_args!("collectives come on several streams, so the job is not held")),
+        }
+    }
+
+    /// One line on standard error, where NCCL and the Python package say theirs; a job that changes again and again says it a few times.
+    fn say(&self, what: fmt::Arguments<'_>) {
+        if self.lines.fetch_add(1, Ordering::Relaxed) >= LINES_MAX {
+            self.lines.store(LINES_MAX, Ordering::Relaxed);
+            return;
+        }
+        let mut line = [0; LINE_MAX];
+        let mut rest = line.as_mut_slice();
+        // A line that is too long is cut.
+        let _ = rest.write_fmt(format_args!("antiphase: {what}\n"));
+        let left = rest.len();
+        if let Some(text) = line.get_mut(..LINE_MAX - left) {
+            if let Some(last) = text.last_mut().filter(|_| left == 0) {
+                *last = b'\n';
+            }
+            gate::complain(text);
         }
     }
 
@@ -257,21 +310,6 @@ impl Hold {
 
     fn forget(&self) {
         self.times.iter().flatten().for_each(|time| time.store(NONE, Ordering::Relaxed));
-    }
-}
-
-/// One line on standard error, where NCCL and the Python package say theirs. Allocates nothing; whether anybody reads it is not waited for.
-fn say(what: fmt::Arguments<'_>) {
-    let mut line = [0; LINE_MAX];
-    let mut rest = line.as_mut_slice();
-    // A line that is too long is cut.
-    let _ = rest.write_fmt(format_args!("antiphase: {what}\n"));
-    let left = rest.len();
-    if let Some(text) = line.get_mut(..LINE_MAX - left) {
-        if let Some(last) = text.last_mut().filter(|_| left == 0) {
-            *last = b'\n';
-        }
-        let _ = io::stderr().write_all(text);
     }
 }
 

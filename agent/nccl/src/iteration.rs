@@ -15,11 +15,15 @@ const LENGTH_MAX: usize = CALLS_MAX / REPEATS_MIN;
 const ALIKE_MAX: usize = 64;
 /// Shorter silences are between two buckets and not between two iterations.
 const SILENCE_MIN: Nanos = Nanos::from_millis(1);
-/// A job is followed when it has called for so long, and as many calls are timed as it made meanwhile: equal buckets in a row repeat themselves
-/// too, and explain less the more iterations there are.
+/// For so long a job is watched before its calls are looked at, and each time that says nothing for twice as long, up to
+/// [`WATCHED_MAX`]: three iterations have to be in it.
 const WATCHED_MIN: Nanos = Nanos::from_millis(3_000);
-/// Calls that were not expected, such as a loss that is averaged now and then, are passed over as long as they are less than one in so many.
-const ASTRAY_ONE_IN: usize = 8;
+const WATCHED_MAX: Nanos = Nanos::from_millis(192_000);
+/// Most calls that are timed of shorter iterations: eight of as many equal buckets as there may be.
+const TIMED_MAX: usize = 8 * ALIKE_MAX;
+/// Calls that were not expected, such as a loss that is averaged now and then, are passed over as long as they are no more than one in so many.
+/// More of them are equal buckets in a row that were taken for iterations, or another loop.
+const ASTRAY_ONE_IN: usize = 32;
 /// So many in a row that were not expected are another loop.
 const ASTRAY_MAX: usize = 8;
 
@@ -32,6 +36,8 @@ pub(crate) enum Place {
     Timed(usize),
     /// The times have to come; ask [`Calls::decide`].
     Waits,
+    /// Nothing can be done with such calls.
+    Streams,
     /// An iteration begins to communicate with it.
     First,
     /// It is the last of its iteration.
@@ -49,13 +55,13 @@ pub(crate) struct Span {
 
 /// What was found in the calls of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Calls of an iteration.
-    pub(crate) calls: usize,
-    /// With which of them it begins, if any stands out.
-    pub(crate) first: Option<usize>,
-    /// The longest silence, as it was in the iteration where it was shortest.
-    pub(crate) silence: Nanos,
+pub(crate) enum Found {
+    /// An iteration of so many calls begins after a silence, whose length is that of the iteration where it was shortest.
+    Begins { calls: usize, silence: Nanos },
+    /// Of so many calls none stands out by a silence.
+    NoSilence { calls: usize },
+    /// Calls come on several streams: what waits on one would stop the others too late, and its end is not theirs.
+    Streams,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +92,11 @@ struct Followed {
 #[derive(Debug)]
 pub(crate) struct Calls {
     kept: Vec<u64>,
-    /// Calls since an iteration was looked for.
-    fresh: usize,
+    /// Since when, for how long, and on which stream by its number.
     began: Option<NodeTime>,
+    watched: Nanos,
+    stream: usize,
+    has_streams: bool,
     borders: Vec<usize>,
     /// The calls of the iteration that is followed.
     iteration: Vec<u64>,
@@ -100,23 +108,40 @@ pub(crate) struct Calls {
 impl Calls {
     pub(crate) fn new() -> Self {
         let [kept, iteration, silences] = [CALLS_MAX, LENGTH_MAX, CALLS_MAX].map(Vec::with_capacity);
-        Self { kept, fresh: 0, began: None, borders: Vec::with_capacity(CALLS_MAX), iteration, silences, followed: None }
+        Self {
+            kept,
+            began: None,
+            watched: WATCHED_MIN,
+            stream: 0,
+            has_streams: false,
+            borders: Vec::with_capacity(CALLS_MAX),
+            iteration,
+            silences,
+            followed: None,
+        }
     }
 
-    /// A call, in the order of the job; `what` tells it from others.
-    pub(crate) fn called(&mut self, what: u64, at: NodeTime) -> Place {
+    /// A call, in the order of the job; `what` tells it from others, and `stream` is a number of its stream.
+    pub(crate) fn called(&mut self, what: u64, stream: usize, at: NodeTime) -> Place {
+        if self.followed.is_some() {
+            // Another stream is another loop.
+            return if stream == self.stream { self.follow(what) } else { self.astray() };
+        }
         let began = *self.began.get_or_insert(at);
+        self.has_streams |= !self.kept.is_empty() && stream != self.stream;
+        self.stream = stream;
         if self.kept.len() == CALLS_MAX {
             self.kept.drain(..CALLS_MAX / 2);
         }
         self.kept.push(what);
-        self.fresh += 1;
-        let place = self.follow(what);
-        // Looking is linear in the calls, so that it costs each of them the same.
-        if self.followed.is_none() && self.fresh * 4 >= self.kept.len() && at.since(began) >= WATCHED_MIN {
-            self.look();
+        if at.since(began) < self.watched {
+            return Place::Any;
         }
-        place
+        let streams = self.has_streams;
+        if streams || !self.look() {
+            self.begin_anew();
+        }
+        if streams { Place::Streams } else { Place::Any }
     }
 
     fn follow(&mut self, what: u64) -> Place {
@@ -124,12 +149,7 @@ impl Calls {
         let length = self.iteration.len();
         let (number, place) = (followed.count, followed.count % length);
         if self.iteration.get(place) != Some(&what) {
-            followed.astray += ASTRAY_ONE_IN;
-            if followed.astray > ASTRAY_MAX * ASTRAY_ONE_IN {
-                // Another loop.
-                self.begin_anew();
-            }
-            return Place::Any;
+            return self.astray();
         }
         followed.astray = followed.astray.saturating_sub(1);
         followed.count += 1;
@@ -155,20 +175,43 @@ impl Calls {
         }
     }
 
-    /// Forgets all calls.
-    pub(crate) fn begin_anew(&mut self) {
-        (self.followed, self.fresh, self.began) = (None, 0, None);
-        self.kept.clear();
+    /// A call that was not expected.
+    fn astray(&mut self) -> Place {
+        if let Some(followed) = self.followed.as_mut() {
+            followed.astray += ASTRAY_ONE_IN;
+            if followed.astray > ASTRAY_MAX * ASTRAY_ONE_IN {
+                self.begin_anew();
+            }
+        }
+        Place::Any
     }
 
-    fn look(&mut self) {
-        self.fresh = 0;
-        let Some(Repeat { length, .. }) = repeat_with(&self.kept, &mut self.borders) else { return };
-        let Some(iteration) = self.kept.len().checked_sub(length).and_then(|first| self.kept.get(first..)) else { return };
+    /// Forgets all calls, and watches the next ones for longer.
+    pub(crate) fn begin_anew(&mut self) {
+        (self.followed, self.began, self.has_streams) = (None, None, false);
+        self.kept.clear();
+        self.watched = Nanos(self.watched.0.saturating_mul(2)).min(WATCHED_MAX);
+    }
+
+    /// Whether the calls that were watched are iterations, which are followed from now on.
+    fn look(&mut self) -> bool {
+        let Some(Repeat { length, .. }) = repeat_with(&self.kept, &mut self.borders) else { return false };
+        let Some(iteration) = self.kept.len().checked_sub(length).and_then(|first| self.kept.get(first..)) else { return false };
         self.iteration.clear();
         self.iteration.extend_from_slice(iteration);
-        let timed = self.kept.len().max(length * REPEATS_MIN);
+        // Of all calls, not of the last ones alone: read backwards, each is the one that is expected, or was not.
+        let (mut expected, mut astray) = (self.iteration.iter().rev().cycle().peekable(), 0);
+        for call in self.kept.iter().rev() {
+            if expected.next_if_eq(&call).is_none() {
+                astray += 1;
+            }
+        }
+        if astray * ASTRAY_ONE_IN > self.kept.len() {
+            return false;
+        }
+        let timed = self.kept.len().min(TIMED_MAX.max(2 * REPEATS_MIN * length)).max(REPEATS_MIN * length);
         self.followed = Some(Followed { count: 0, astray: 0, part: Part::Timed(timed), is_open: false });
+        true
     }
 
     /// Learns from the times of the calls how many are an iteration, and which is the first.
@@ -206,7 +249,11 @@ impl Calls {
             (1..length / alike).for_each(|_| self.iteration.extend_from_within(..alike));
         }
         followed.part = first.map_or(Part::Unheld, Part::Held);
-        Some(Found { calls: self.iteration.len(), first, silence: Nanos(silence) })
+        let calls = self.iteration.len();
+        if first.is_some() {
+            self.watched = WATCHED_MIN;
+        }
+        Some(if first.is_some() { Found::Begins { calls, silence: Nanos(silence) } } else { Found::NoSilence { calls } })
     }
 }
 
@@ -224,6 +271,8 @@ mod tests {
         spans: Vec<Span>,
         stream: u64,
         host: u64,
+        /// The number of the stream.
+        on: usize,
     }
 
     /// A call, what the stream computes before it, and how long it sends, in ms.
@@ -232,7 +281,7 @@ mod tests {
     impl Job {
         fn call(&mut self, calls: &mut Calls, (what, computes, sends): Step) -> Place {
             self.host += computes * MS;
-            let place = calls.called(what, NodeTime(self.host));
+            let place = calls.called(what, self.on, NodeTime(self.host));
             let begin = self.stream.max(self.host) + computes * MS;
             self.stream = begin + sends * MS;
             if let Place::Timed(number) = place {
@@ -261,7 +310,7 @@ mod tests {
         let (mut calls, mut job) = (Calls::new(), Job::default());
         job.play(&mut calls, &[(100, 1, 1), (101, 500, 1), (102, 1, 1)], 1);
         let iteration = [(1, 5, 20), (2, 5, 20), (2, 5, 90), (3, 200, 20), (4, 5, 9)];
-        assert_eq!(job.play(&mut calls, &iteration, 30), [Any, Any, Last, First, Any]);
+        assert_eq!(job.play(&mut calls, &iteration, 100), [Any, Any, Last, First, Any]);
     }
 
     /// A call that sends for long is no silence.
@@ -301,6 +350,45 @@ mod tests {
         assert_eq!(job.play(&mut calls, &iteration, 100), [Any, Any, Last, First, Any, Any, Any, Any]);
     }
 
+    /// Three iterations of two seconds are in no three seconds.
+    #[test]
+    fn long_iterations_are_watched_for_longer() {
+        let (mut calls, mut job) = (Calls::new(), Job::default());
+        let mut iteration = vec![(1, 1_000, 25)];
+        iteration.extend([(2, 15, 25); 24]);
+        iteration.push((3, 15, 25));
+        let places = job.play(&mut calls, &iteration, 40);
+        assert_eq!((places[0], places[25]), (Place::First, Place::Last));
+        assert!(places[1..25].iter().all(|&place| place == Place::Any));
+        // Shards: gathered for the forward pass, gathered again and scattered for the backward one.
+        let (mut calls, mut job) = (Calls::new(), Job::default());
+        let mut iteration = vec![(1, 10, 10); 48];
+        iteration.extend([(1, 5, 10), (2, 5, 10)].repeat(48));
+        iteration.push((3, 1, 1));
+        iteration[0] = (1, 300, 10);
+        let places = job.play(&mut calls, &iteration, 40);
+        assert_eq!((places[0], places[144]), (Place::First, Place::Last));
+        assert!(places[1..144].iter().all(|&place| place == Place::Any));
+    }
+
+    #[test]
+    fn calls_on_several_streams_are_not_held_and_those_of_a_new_one_are_learned() {
+        let (mut calls, mut job, mut said) = (Calls::new(), Job::default(), 0);
+        for number in 0..1_000 {
+            job.on = number % 2;
+            match job.call(&mut calls, (number as u64 % 2, 50, 50)) {
+                Place::Streams => said += 1,
+                place => assert_eq!(place, Place::Any),
+            }
+        }
+        assert!(said > 0);
+        let (mut calls, mut job) = (Calls::new(), Job::default());
+        assert_eq!(job.play(&mut calls, &[(1, 100, 50)], 100), [Place::Only]);
+        job.on = 9;
+        assert_eq!(job.play(&mut calls, &[(1, 100, 50)], 3), [Place::Any]);
+        assert_eq!(job.play(&mut calls, &[(1, 100, 50)], 150), [Place::Only]);
+    }
+
     #[test]
     fn one_call_in_an_iteration_is_both() {
         let (mut calls, mut job) = (Calls::new(), Job::default());
@@ -314,7 +402,7 @@ mod tests {
         // Times that nobody took.
         let mut calls = Calls::new();
         for at in 0..1_000 {
-            assert!(!matches!(calls.called(at % 2, NodeTime(at * 50 * MS)), Place::First | Place::Last | Place::Only));
+            assert!(!matches!(calls.called(at % 2, 7, NodeTime(at * 50 * MS)), Place::First | Place::Last | Place::Only));
             calls.decide(|_| Span::default());
         }
     }
@@ -325,11 +413,11 @@ mod tests {
         let iteration = [(1, 100, 50), (2, 5, 20)];
         job.play(&mut calls, &iteration, 100);
         for _ in 0..50 {
-            assert_eq!(job.play(&mut calls, &iteration, 9), [Place::First, Place::Last]);
+            assert_eq!(job.play(&mut calls, &iteration, 20), [Place::First, Place::Last]);
             job.play(&mut calls, &[(9, 1, 1)], 1);
         }
         let other = [(5, 1, 50), (6, 100, 20)];
-        assert_eq!(job.play(&mut calls, &other, 100), [Place::Last, Place::First]);
+        assert_eq!(job.play(&mut calls, &other, 200), [Place::Last, Place::First]);
     }
 
     #[test]

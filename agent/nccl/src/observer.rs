@@ -1,6 +1,9 @@
 //! What the callbacks of one process make: events in a ring, and the ring to the agent.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
 
 use gate::{Config, Teller, events::EventKind, now};
 
@@ -15,7 +18,8 @@ pub(crate) struct Observer {
     teller: Teller,
     flight: Flight,
     communicators: AtomicU64,
-    hold: Option<Hold>,
+    config: Config,
+    hold: OnceLock<Option<Hold>>,
 }
 
 impl Observer {
@@ -27,7 +31,7 @@ impl Observer {
     fn new(config: &Config) -> Option<Self> {
         let teller = Teller::new(config)?;
         let flight = Flight::new(teller.writer());
-        Some(Self { teller, flight, communicators: AtomicU64::new(0), hold: Hold::from_env(config) })
+        Some(Self { teller, flight, communicators: AtomicU64::new(0), config: config.clone(), hold: OnceLock::new() })
     }
 
     /// A communicator is there.
@@ -52,8 +56,13 @@ impl Observer {
 
     /// What holds the calls of the job, where it asked for that.
     #[inline]
-    pub(crate) const fn hold(&self) -> Option<&Hold> {
-        self.hold.as_ref()
+    pub(crate) fn hold(&self) -> Option<&Hold> {
+        self.hold.get().and_then(Option::as_ref)
+    }
+
+    /// A communicator of several hosts is there, in which this process has that rank: with the first one it is known who is held.
+    pub(crate) fn spans_hosts(&self, rank: i32) {
+        self.hold.get_or_init(|| Hold::from_env(&self.config, rank));
     }
 
     /// An operation of the network begins; gives its handle.

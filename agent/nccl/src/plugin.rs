@@ -48,8 +48,14 @@ fn between_hosts(context: *mut c_void) -> bool {
 ///
 /// # Safety
 /// Each pointer is null or may be written.
-unsafe fn begin(context: *mut *mut c_void, activation: *mut c_int, communicator: u64, hosts: c_int) -> c_int {
-    let made = catch_unwind(|| OBSERVER.get_or_init(Observer::from_env).as_ref().inspect(|observer| observer.opened()).is_some());
+unsafe fn begin(context: *mut *mut c_void, activation: *mut c_int, communicator: u64, (hosts, rank): (c_int, c_int)) -> c_int {
+    let opened = |observer: &&Observer| {
+        observer.opened();
+        if hosts > 1 {
+            observer.spans_hosts(rank);
+        }
+    };
+    let made = catch_unwind(|| OBSERVER.get_or_init(Observer::from_env).as_ref().inspect(opened).is_some());
     if !context.is_null() {
         let hosts = if hosts > 1 { BETWEEN_HOSTS } else { 0 };
         // SAFETY: not null, so it may be written.
@@ -85,7 +91,7 @@ const fn number(number: u64) -> *mut c_void {
 unsafe extern "C" fn init_v1(context: *mut *mut c_void, activation: *mut c_int) -> c_int {
     // Events of these versions name their communicator themselves.
     // SAFETY: the caller's promise.
-    unsafe { begin(context, activation, 0, 0) };
+    unsafe { begin(context, activation, 0, (0, 0)) };
     before_calls()
 }
 
@@ -98,11 +104,11 @@ unsafe extern "C" fn init_v4(
     communicator: u64,
     nodes: c_int,
     _ranks: c_int,
-    _rank: c_int,
+    rank: c_int,
     _log: *const c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { begin(context, activation, communicator, nodes) };
+    unsafe { begin(context, activation, communicator, (nodes, rank)) };
     before_calls()
 }
 
@@ -115,11 +121,11 @@ unsafe extern "C" fn init_v5(
     _name: *const c_char,
     nodes: c_int,
     _ranks: c_int,
-    _rank: c_int,
+    rank: c_int,
     _log: *const c_void,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { begin(context, activation, communicator, nodes) }
+    unsafe { begin(context, activation, communicator, (nodes, rank)) }
 }
 
 /// # Safety

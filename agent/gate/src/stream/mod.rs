@@ -132,6 +132,14 @@ impl StreamGate {
         &self.gate
     }
 
+    /// Starts what the first call would start, so that no call allocates or waits for that.
+    ///
+    /// # Errors
+    /// A [`Refusal`], which every call would answer from now on.
+    pub fn prepare(&self) -> Result<(), Refusal> {
+        self.started().map(drop)
+    }
+
     /// As [`Gate::step_phase`], for what is enqueued into `stream` after this: it starts when the stream has come so far and the job may
     /// start. Returns at once; phase 0 is a whole iteration.
     ///

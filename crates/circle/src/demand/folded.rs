@@ -15,7 +15,8 @@ use crate::model::problem::Phase;
 
 /// Most (level, probability) pairs in one folded demand: 16 MiB. Above it a piece keeps only its mean.
 const FOLD_ATOMS_MAX: usize = 1 << 20;
-/// The same in all folded demands of a problem, so that jobs of many phases take memory and time as few of them do, however many they are.
+/// The same in all folded demands of a problem that have several levels in a piece, as far as its links get no less than [`LINK_ATOMS_MIN`]: so
+/// jobs of many phases take memory and time as few of them do, however many they are.
 const PROBLEM_ATOMS_MAX: usize = 1 << 22;
 /// No link gets less of that: 50 jobs of 16 phases and as many levels each.
 const LINK_ATOMS_MIN: usize = 1 << 16;

@@ -188,7 +188,7 @@ fn table(answer: &CommitResponse, turns: &ListTurnsResponse) -> String {
     let (version, reasons) = (answer.plan_version, reasons(&answer.explanation));
     // The score is of shifts, to which nobody keeps who takes turns.
     let apart = match answer.slots.iter().filter(|slot| slot.turns).count() {
-        0 => format!("mean score {} of the links that can be over capacity", score(answer.score)),
+        0 => format!("mean score {} of the links of these jobs' groups that can be over capacity", score(answer.score)),
         turning => format!("{} by turns", counted(turning, "job")),
     };
     let warnings = answer.warnings.iter().fold(String::new(), |text, warning| text + "\nwarning: " + warning);

@@ -163,7 +163,11 @@ impl ServerArgs {
             (Some(cert), Some(key)) if said.contains("KeyMismatch") => {
                 format!("--cert {} and --key {}: this is not the key of this certificate", cert.display(), key.display())
             }
-            (Some(cert), Some(key)) => format!("--cert {} and --key {}: {said}", cert.display(), key.display()),
+            (Some(cert), Some(key)) => {
+                // The library takes all files at once, and does not say which it means.
+                let ca = self.ca.as_ref().map_or_else(String::new, |ca| format!("--ca {}, ", ca.display()));
+                format!("{ca}--cert {} and --key {}: {said}", cert.display(), key.display())
+            }
             _ => format!("--server {:?}: {said}", self.server),
         };
         Unreached::Input(CliError::Usage(problem))
