@@ -14,7 +14,7 @@ use std::{
     ptr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -72,6 +72,8 @@ pub(crate) struct Hold {
     times: &'static Times,
     /// What is to be done when another thread has launched: a stream by its number.
     late: Mutex<Option<(usize, After)>>,
+    /// Into which stream another thread has launched since the last call, by its number.
+    launched: AtomicUsize,
     /// NCCL tells of launches.
     tells_launches: AtomicBool,
     /// The driver refused for good.
@@ -101,6 +103,7 @@ impl Hold {
             calls: Mutex::new(Calls::new()),
             times: Box::leak(times),
             late: Mutex::new(None),
+            launched: AtomicUsize::new(0),
             tells_launches: AtomicBool::new(false),
             is_off: AtomicBool::new(false),
             said: AtomicU8::new(NOTHING),
@@ -136,6 +139,7 @@ impl Hold {
         // What waited for a launch until now was launched before it waited.
         if let Ok(mut late) = self.late.try_lock() {
             *late = None;
+            self.launched.store(0, Ordering::Relaxed);
         }
         // Calls of two threads at once are no sequence, and nobody waits for a lock in a callback.
         let Ok(mut calls) = self.calls.try_lock() else { return };
@@ -194,8 +198,13 @@ impl Hold {
         }
         let stream = INTO.get();
         let Ok(mut late) = self.late.try_lock() else { return };
-        if let Some((_, after)) = late.take_if(|(of, _)| *of == stream.addr()) {
-            drop(late);
+        let after = late.take_if(|(of, _)| *of == stream.addr());
+        if after.is_none() {
+            // The thread that calls may be slower than this one.
+            self.launched.store(stream.addr(), Ordering::Relaxed);
+        }
+        drop(late);
+        if let Some((_, after)) = after {
             // SAFETY: the caller's promise.
             unsafe { self.act(stream, after) };
         }
@@ -207,11 +216,16 @@ impl Hold {
     /// The streams of this thread's calls are still there.
     pub(crate) unsafe fn called_all(&self) {
         let Some((stream, after)) = AFTER.take() else { return };
-        if LAUNCHED.get() || !self.tells_launches.load(Ordering::Relaxed) {
+        let is_launched = LAUNCHED.get() || !self.tells_launches.load(Ordering::Relaxed) || {
+            // Who launches looks for what waits with this lock, so one of both sees the other.
+            let Ok(mut late) = self.late.try_lock() else { return };
+            let is_launched = self.launched.load(Ordering::Relaxed) == stream.addr();
+            *late = (!is_launched).then_some((stream.addr(), after));
+            is_launched
+        };
+        if is_launched {
             // SAFETY: the caller's promise.
             unsafe { self.act(stream, after) };
-        } else if let Ok(mut late) = self.late.try_lock() {
-            *late = Some((stream.addr(), after));
         }
     }
 

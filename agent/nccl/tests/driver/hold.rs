@@ -124,7 +124,7 @@ pub(crate) fn job(how: &str) {
 }
 
 /// A collective, as NCCL 2.28 tells of it: its group, its call, what is launched, and the ends of all. Communicators that do not block are told of
-/// that the group has ended before another thread launches it; and an NCCL may tell of no launch.
+/// that the group has ended before another thread launches it, or while it does; and an NCCL may tell of no launch.
 fn calls(
     nccl: &Nccl,
     (context, stream): (Number, Stream),
@@ -152,6 +152,10 @@ fn calls(
     if how == "not-blocking" {
         nccl.stop(group);
         thread::scope(|scope| scope.spawn(launch).join().unwrap())
+    } else if how == "launched-before" {
+        let work = thread::scope(|scope| scope.spawn(launch).join().unwrap());
+        nccl.stop(group);
+        work
     } else {
         let work = launch();
         nccl.stop(group);
@@ -249,7 +253,7 @@ fn a_job_without_a_line_takes_turns_by_what_it_calls() {
                 assert_eq!((iterations.len(), notes), (ITERATIONS, vec![]), "{how}");
             });
         }
-        for how in ["blocking", "not-blocking", "untold"] {
+        for how in ["blocking", "not-blocking", "launched-before", "untold"] {
             let drivers = drivers.path();
             scope.spawn(move || is_held(how, play(how, drivers, &[on])));
         }
