@@ -93,7 +93,7 @@ unsafe extern "C" fn work(work: *mut c_void) {
 /// The process of a job; prints when the stream had computed, when its first call began and when its last one ended, for each iteration.
 pub(crate) fn job(how: &str) {
     let (driver, nccl) = (Driver::load(), Nccl::load(5));
-    let (context, _) = nccl.init_on(if how == "one-host" { 1 } else { 2 }, 0x5151);
+    let (context, _) = nccl.init_as((if how == "one-host" { 1 } else { 2 }, if how == "third-rank" { 3 } else { 0 }), 0x5151);
     let mut stream = ptr::null_mut();
     // SAFETY: as a program of C calls the driver; works live as long as the process.
     assert_eq!(unsafe { (driver.create)(&raw mut stream, 1) }, 0);
@@ -238,9 +238,11 @@ fn a_job_without_a_line_takes_turns_by_what_it_calls() {
     let empty = drivers.path().join("none");
     fs::create_dir(&empty).unwrap();
     let on = ("ANTIPHASE_NCCL_GATE", "on");
-    let none: [(&str, &[(&str, &str)]); 5] = [
+    let none: [(&str, &[(&str, &str)]); 6] = [
         ("not-asked", &[]),
         ("not-leader", &[on, ("RANK", "1")]),
+        // No launcher says a rank.
+        ("third-rank", &[on]),
         ("captured", &[on]),
         ("one-host", &[on]),
         ("one-queue", &[on, ("CUDA_DEVICE_MAX_CONNECTIONS", "1")]),

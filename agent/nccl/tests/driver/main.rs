@@ -91,11 +91,11 @@ impl Nccl {
 
     /// A communicator; its context and the events that are asked for.
     fn init(&self, communicator: u64) -> (Number, c_int) {
-        self.init_on(2, communicator)
+        self.init_as((2, 0), communicator)
     }
 
-    /// Likewise, of ranks on so many hosts.
-    fn init_on(&self, hosts: c_int, communicator: u64) -> (Number, c_int) {
+    /// Likewise, of so many hosts, as that rank.
+    fn init_as(&self, (hosts, rank): (c_int, c_int), communicator: u64) -> (Number, c_int) {
         let (mut context, mut mask) = (ptr::null_mut(), -1);
         let (to, by) = (&raw mut context, &raw mut mask);
         // SAFETY: the functions of these versions have these types.
@@ -109,7 +109,7 @@ impl Nccl {
                     communicator,
                     hosts,
                     16,
-                    0,
+                    rank,
                     ptr::null(),
                 ),
                 _ => std::mem::transmute::<*const c_void, Init5>(self.table.init)(
@@ -119,7 +119,7 @@ impl Nccl {
                     ptr::null(),
                     hosts,
                     16,
-                    0,
+                    rank,
                     ptr::null(),
                 ),
             }
