@@ -88,8 +88,8 @@ void antiphase_gate_done(const antiphase_gate *gate);
 /* For what a CUDA stream sends. The host runs ahead of the GPU, so a host that waits delays nothing, or asks long before the job is ready; here
  * the stream waits. Both return at once: 0, or why nothing was enqueued; then the caller goes on as without a gate. `stream` is a CUstream
  * (cudaStream_t) of this thread's context, or null for the default one. Streams go on within 0.1 s if this library's threads do not answer, and
- * within the bound of a turn, 60 s at most, if nobody else does. One start of a gate can wait at a time: while one waits for its turn, a second one
- * that is ready in another stream lets both go after 0.1 s. */
+ * within the bound of a turn, 60 s at most, if nobody else does. One start of a gate can wait at a time: a second one that is ready in another
+ * stream waits for the first, and then for its own turn. */
 
 /* What is enqueued into the stream after this starts when the stream has come so far and the job may start; phase 0 is a whole iteration. */
 int32_t antiphase_gate_step_in_stream(const antiphase_gate *gate, void *stream, uint32_t phase);

@@ -18,7 +18,7 @@ use crate::{clock::now, futex};
 
 /// Tickets that may be under way. A start and its end take two, and a GPU has room for about as many operations as this.
 pub(super) const TICKETS: usize = 1_024;
-/// A ready start that nobody took up by then goes. On a machine that is too busy for the thread that takes it up the job pays this once a
+/// A ready start that nobody took up by then goes, unless whoever takes them up is at another. On a machine that is too busy for the thread that takes it up the job pays this once a
 /// start, and turns bring nothing there.
 const TAKE_MAX: Nanos = Nanos::from_millis(100);
 /// A start that was taken up goes by then whatever happens: the gate's own bound of 60 s, and what a busy machine adds.
@@ -72,6 +72,8 @@ pub(super) struct Tickets {
     tickets: [Ticket; TICKETS],
     /// Changes with each thing that the threads should look at; they sleep at it.
     bell: AtomicU64,
+    /// When the last ticket was answered: until then whoever answers had no time for others.
+    answered: AtomicU64,
     ended: AtomicBool,
 }
 
@@ -82,6 +84,7 @@ impl Tickets {
             go: shared_word()?,
             tickets: std::array::from_fn(|_| Ticket::default()),
             bell: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         }));
         for ticket in &all.tickets {
@@ -142,6 +145,8 @@ impl Tickets {
 
     /// A ticket has been answered.
     pub(super) fn answered(&self, taken: Taken) {
+        // Before the state: whoever sees the ticket free sees the time too.
+        self.answered.store(now().0, Ordering::Release);
         self.tickets[taken.place].state.store(FREE, Ordering::Release);
     }
 
@@ -160,15 +165,19 @@ impl Tickets {
     /// Lets starts go that waited too long, and gives the time at which the next one will have.
     pub(super) fn overdue(&self, at: NodeTime) -> Option<NodeTime> {
         let mut next: Option<NodeTime> = None;
+        // While one waits for its turn, the others wait for it: a later number lets all before it go.
+        let is_busy = self.tickets.iter().any(|ticket| ticket.state.load(Ordering::Acquire) == TAKEN);
+        let answered = self.answered.load(Ordering::Acquire);
         for ticket in &self.tickets {
-            let bound = match ticket.state.load(Ordering::Acquire) {
-                READY => TAKE_MAX,
-                TAKEN => WAIT_MAX,
+            let state = ticket.state.load(Ordering::Acquire);
+            // State and time are not read at once. A ticket that changed hands between lets one start go that nobody holds any more.
+            let since = ticket.since.load(Ordering::Relaxed);
+            let (since, bound) = match state {
+                READY if !is_busy => (since.max(answered), TAKE_MAX),
+                READY | TAKEN => (since, WAIT_MAX),
                 _ => continue,
             };
-            // State and time are not read at once. A ticket that changed hands between lets one start go that nobody holds any more.
-            let (number, end) =
-                (ticket.number.load(Ordering::Relaxed), NodeTime(ticket.since.load(Ordering::Relaxed)).saturating_add(bound));
+            let (number, end) = (ticket.number.load(Ordering::Relaxed), NodeTime(since).saturating_add(bound));
             if self.is_let_go(number) {
                 continue;
             }
@@ -298,21 +307,33 @@ mod tests {
     #[test]
     fn what_nobody_takes_up_goes_and_what_is_taken_up_has_longer() {
         let tickets = Tickets::leaked().unwrap();
-        let [first, second, end] =
-            [(1, Event::Start(0)), (2, Event::Start(0)), (3, Event::End)].map(|(n, event)| enqueue(tickets, n, event));
+        let [first, second, third, end] = [(1, Event::Start(0)), (2, Event::Start(0)), (3, Event::Start(0)), (4, Event::End)]
+            .map(|(n, event)| enqueue(tickets, n, event));
         let at = now();
         assert_eq!(tickets.overdue(at.saturating_add(WAIT_MAX)), None, "no stream has come");
         come(first);
-        tickets.take().unwrap();
+        let taken = tickets.take().unwrap();
         let next = tickets.overdue(at).unwrap();
         assert!(next >= at.saturating_add(WAIT_MAX));
+        // While the first waits for its turn, a second one that is ready lets it not go.
         come(second);
+        assert!(tickets.overdue(at).unwrap() >= at.saturating_add(WAIT_MAX));
+        tickets.overdue(now().saturating_add(TAKE_MAX));
+        assert!(!tickets.is_let_go(1));
+        // The time in which it could not be taken up does not count.
+        let before = now();
+        tickets.let_go(1);
+        tickets.answered(taken);
         let next = tickets.overdue(at).unwrap();
-        assert!((at.saturating_add(TAKE_MAX)..at.saturating_add(WAIT_MAX)).contains(&next) && !tickets.is_let_go(1));
-        // The second start is let go, and with it the first, which is before it.
+        assert!((before.saturating_add(TAKE_MAX)..before.saturating_add(WAIT_MAX)).contains(&next));
         tickets.overdue(now().saturating_add(TAKE_MAX));
         assert!(tickets.is_let_go(2) && !tickets.is_let_go(3));
-        assert_eq!(tickets.overdue(now().saturating_add(WAIT_MAX)), None);
+        // Whoever took one up and forgot it, and what is ready behind it.
+        tickets.take().unwrap();
+        tickets.take();
+        come(third);
+        tickets.overdue(now().saturating_add(WAIT_MAX));
+        assert!(tickets.is_let_go(3));
         come(end);
     }
 
