@@ -90,8 +90,10 @@ impl Hold {
         let asked = std::env::var(SWITCH).is_ok_and(|word| matches!(word.to_ascii_lowercase().as_str(), "on" | "1" | "true" | "yes"));
         (asked && gate::exec::leads().unwrap_or(rank == 0)).then(|| {
             let hold = Self::new(config);
-            // Here and not in the first callback, because threads are made.
-            hold.heed(hold.streams.prepare(), true);
+            // Here and not in the first callback, because threads are made. What is refused now is refused for good.
+            if let Err(refusal) = hold.streams.prepare() {
+                hold.end(format_args!("{refusal}"));
+            }
             hold
         })
     }
@@ -238,7 +240,7 @@ impl Hold {
             After::End => {
                 // SAFETY: the caller's promise.
                 let told = unsafe { self.streams.done(stream) };
-                self.heed(told, false);
+                self.heed(told);
             }
         }
     }
@@ -248,7 +250,7 @@ impl Hold {
     unsafe fn wait(&self, stream: Stream) {
         // SAFETY: the caller's promise.
         let waits = unsafe { self.streams.step(stream, ITERATION) };
-        self.heed(waits, false);
+        self.heed(waits);
     }
 
     /// # Safety
@@ -261,13 +263,13 @@ impl Hold {
         if taken.is_err() {
             time.store(NONE, Ordering::Relaxed);
         }
-        self.heed(taken, false);
+        self.heed(taken);
     }
 
-    /// A refusal that does not pass ends all further tries; none of the beginning does.
-    fn heed(&self, answer: Result<(), Refusal>, at_the_beginning: bool) {
+    /// A refusal that does not pass ends all further tries.
+    fn heed(&self, answer: Result<(), Refusal>) {
         if let Err(refusal) = answer
-            && (at_the_beginning || !refusal.passes())
+            && !refusal.passes()
         {
             self.end(format_args!("{refusal}"));
         }

@@ -18,6 +18,7 @@ const SILENCE_MIN: Nanos = Nanos::from_millis(1);
 /// For so long a job is watched before its calls are looked at, and each time that says nothing for twice as long, up to
 /// [`WATCHED_MAX`]: three iterations have to be in it.
 const WATCHED_MIN: Nanos = Nanos::from_millis(3_000);
+/// An iteration of a minute is in it three times.
 const WATCHED_MAX: Nanos = Nanos::from_millis(192_000);
 /// Most calls that are timed of shorter iterations: eight of as many equal buckets as there may be.
 const TIMED_MAX: usize = 8 * ALIKE_MAX;

@@ -83,7 +83,7 @@ pub struct RunArgs {
     /// The same of the take in which all run as they come; by default as many. Three jobs that meet need about 60 to show a mean.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=ITERATIONS_MAX))]
     pub contended_iterations: Option<u32>,
-    /// Iterations of the held take that are not measured: a gate that learns from calls needs about 50.
+    /// Iterations of the held take that are not measured: a gate in NCCL's calls has to learn first.
     #[arg(long, value_name = "N", default_value_t = experiment::WARM_UP_ITERATIONS, value_parser = clap::value_parser!(u32).range(..=ITERATIONS_MAX))]
     pub warm_up: u32,
     /// Who trains.
