@@ -120,7 +120,7 @@ pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// The text of a file's bytes, without a byte order mark before it.
+/// The text of a file's bytes, without a byte order mark before it. A file of blanks alone is refused.
 pub(crate) fn text_of(file: &Path, bytes: Vec<u8>) -> Result<String, CliError> {
     let mut text = String::from_utf8(bytes).map_err(|e| {
         // Everything before `at` is valid, so counting line breaks there gives the line in which the bad byte stands.
@@ -130,6 +130,10 @@ pub(crate) fn text_of(file: &Path, bytes: Vec<u8>) -> Result<String, CliError> {
     })?;
     if text.starts_with(BYTE_ORDER_MARK) {
         text.drain(..BYTE_ORDER_MARK.len_utf8());
+    }
+    // A parser would say where it met the end; that nothing came before it is what helps.
+    if text.trim_ascii().is_empty() {
+        return Err(CliError::input(file, "is empty"));
     }
     Ok(text)
 }
