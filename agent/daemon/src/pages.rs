@@ -15,6 +15,7 @@ use std::{
 use gate::{JobName, PageWriter, Stem, report};
 use gate_core::{HELD_PERIOD_MAX, HOLD_LIMIT, Mode, NodeClock, PageChange, PlannedSlot, Schedule, Turn};
 use proto::v1alpha1::{HostPlan, Slot};
+use rustix::process::geteuid;
 use units::{FabricTime, Nanos, NodeTime};
 
 use crate::clock::ClockEstimate;
@@ -98,6 +99,12 @@ impl Pages {
     #[must_use]
     pub fn shared_with(&self) -> Option<&Path> {
         shared_with(&self.directory)
+    }
+
+    /// Who else could put files where the pages are, or shrink them, if anybody: another owner of the directory, or whoever may write to it.
+    #[must_use]
+    pub fn others(&self) -> Option<String> {
+        others_of(&self.directory, geteuid().as_raw())
     }
 
     /// Where the pages are.
@@ -293,6 +300,16 @@ pub fn shared_with(directory: &Path) -> Option<&Path> {
     let parent = directory.parent()?;
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
     (device(directory).ok()? == device(parent).ok()?).then_some(parent)
+}
+
+/// As [`Pages::others`], for an agent that runs as this user.
+fn others_of(directory: &Path, user: u32) -> Option<String> {
+    let found = fs::metadata(directory).ok()?;
+    let mode = found.mode() & 0o7777;
+    if found.uid() != user && found.uid() != 0 {
+        return Some(format!("belongs to user {}", found.uid()));
+    }
+    (mode & 0o022 != 0).then(|| format!("has mode {mode:04o}"))
 }
 
 impl Led {

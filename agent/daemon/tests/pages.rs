@@ -303,3 +303,19 @@ fn a_page_dir_without_a_file_system_of_its_own_is_known() {
     // Mounted for every process of Linux.
     assert_eq!(Pages::new(Path::new("/proc"), HOST).unwrap().shared_with(), None);
 }
+
+#[test]
+fn a_page_dir_in_which_others_can_write_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = Pages::new(directory.path(), HOST).unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(pages.others(), None);
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(pages.others().as_deref(), Some("has mode 0777"));
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    if std::os::unix::fs::chown(directory.path(), Some(65_534), None).is_err() {
+        println!("skipped: without root no directory can be given to another user");
+        return;
+    }
+    assert_eq!(pages.others().as_deref(), Some("belongs to user 65534"));
+}
