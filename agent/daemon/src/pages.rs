@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use gate::{JobName, PageWriter, Stem, report};
+use gate::{JobName, PageWriter, REPORTS, Stem, report};
 use gate_core::{HELD_PERIOD_MAX, HOLD_LIMIT, Mode, NodeClock, PageChange, PlannedSlot, Schedule, Turn};
 use proto::v1alpha1::{HostPlan, Slot};
 use rustix::process::geteuid;
@@ -84,6 +84,8 @@ impl Pages {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
         }
+        // Containers mount it by itself before there is a job. Where it cannot be made now, the first report says why.
+        let _ = report::make_folder(directory);
         Ok(Self {
             directory: directory.into(),
             host: host.into(),
@@ -278,7 +280,8 @@ impl Pages {
     /// another agent that is alive are locked by it, and stay.
     fn sweep(&mut self) {
         self.swept = true;
-        let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        let folders = [self.directory.clone(), self.directory.join(REPORTS)];
+        let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
         // NAMES_MAX bounds the time of the sweep, because the next heartbeat waits for it.
         let names = entries.take(NAMES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut left: BTreeSet<Stem> = names.filter_map(|name| Stem::of_file(&name)).collect();

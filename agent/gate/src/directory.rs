@@ -21,6 +21,9 @@ use crate::words::FILE_BYTES;
 /// Where agents keep their pages unless told otherwise.
 pub const DIRECTORY: &str = "/run/antiphase";
 
+/// Where in that directory the reports are: a folder of their own, so that a container can have it for writing and the pages only for reading.
+pub const REPORTS: &str = "reports";
+
 /// Longest part of a name that goes into a file's name as it is. Linux has 255 bytes for the whole.
 const STEM_MAX: usize = 200;
 
@@ -109,6 +112,11 @@ impl Stem {
     /// The name of a file.
     pub(crate) fn file(&self, extension: &str) -> String {
         format!("{}.{extension}", self.0)
+    }
+
+    /// Where the report is, below the directory of the pages.
+    pub(crate) fn report(&self, directory: &Path) -> PathBuf {
+        directory.join(REPORTS).join(self.file("report"))
     }
 
     /// The name of the file that says which agent has the page.

@@ -480,6 +480,25 @@ fn a_job_of_another_user_takes_turns() {
     assert_eq!((heard.job.as_str(), heard.from), (JOB, NOBODY));
 }
 
+/// Found by a stranger: root of a container shrank a page, and each job of the host that had it mapped died, with the agent.
+#[test]
+fn a_container_needs_the_pages_for_reading_only() {
+    if !geteuid().is_root() {
+        println!("skipped: without root nothing can be mounted");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let report = ReportReader::open_or_create(directory.path(), JOB).unwrap();
+    let agent = Answering::start(directory.path(), JOB, true);
+    eventually("an answer in time", || {
+        let mut child = Process::start_in_container("shrink", directory.path());
+        assert_eq!(child.line(), "ReadOnlyFilesystem");
+        Some(child.line()).filter(|line| line == "granted held=true slip=false late=None")
+    });
+    drop(agent);
+    eventually("its report", || report.read().filter(|found| found.tracker.counters().iterations > 0));
+}
+
 /// A page of the first layout, as an agent wrote it that knew no turns.
 #[test]
 fn a_page_of_the_first_layout_is_followed_and_replaced() {
