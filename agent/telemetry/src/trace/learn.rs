@@ -87,7 +87,7 @@ pub fn learn_spans(spans: &[Span]) -> Result<LearnedSpans, Unlearned> {
     sorted.sort_unstable();
     let usual = |&length: &u64| length <= sorted[sorted.len() / 2].saturating_mul(STALL);
     let kept: Vec<u64> = lengths.iter().copied().filter(usual).collect();
-    // The middle one is kept, so there is one.
+    // The median is always kept, so `kept` is not empty.
     let count = kept.len() as u64;
     let period = (kept.iter().map(|&length| u128::from(length)).sum::<u128>() / u128::from(count)) as u64;
     if period == 0 {

@@ -380,7 +380,7 @@ impl<'a, 'w> World<'a, 'w> {
     fn lodge(&mut self) -> Result<(), TraceError> {
         let Some(placer) = self.placer.as_mut() else { return Ok(()) };
         let unplaced = placer.keep(&self.before, &mut self.decision, &self.jobs);
-        // Who stays on a slow host is compared as it is.
+        // A job that stays on a slow host is compared with its slowed iteration.
         self.slow();
         let Some(placer) = self.placer.as_mut() else { return Ok(()) };
         let places = match &mut self.network {

@@ -99,7 +99,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// A peer that stays who it is.
+    /// A peer without a certificate that could expire.
     #[must_use]
     pub fn for_good(stream: Box<dyn Stream>, caller: Caller) -> Self {
         Self { stream, caller, subject: Subject::local(), until: Box::pin(std::future::pending()) }

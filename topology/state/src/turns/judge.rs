@@ -48,7 +48,7 @@ const OTHER_ITERATION: f64 = 0.1;
 const PAUSE_TIMES: u64 = 2;
 /// Iterations that say what is usual: few, because jobs change. What is rarer than one in eight of them is not usual.
 const USUAL_OF: usize = 32;
-/// By so much the iterations of a job differ from those that were compared last when it is another job: what was found is old.
+/// A job whose mean iteration differs by more than this share from the last comparison counts as another job.
 const CHANGED: f64 = 0.1;
 /// The most stretches between two trials. At an iteration a second it is about seven hours.
 const APART_MAX: u64 = 1_024;

@@ -451,7 +451,7 @@ impl Turns {
     /// Tells what was measured of a group's jobs, once for each window in which each of them was measured.
     fn tell_measured(&mut self, group: u64) {
         let Some(running) = self.groups.get(&group) else { return };
-        // A job whose ends nobody tells is in the way of others whatever they are told.
+        // A job without known ends disturbs the others even under turns, so its group is not measured.
         let found = |(index, job): (u32, &TurnJob)| {
             let found = self.jobs.get(&job.name)?.measure.found()?;
             (!running.arbiter.has_no_ends(index)).then(|| (job.name.clone(), found))
