@@ -76,7 +76,7 @@ impl JobName {
     pub fn stem(&self) -> Stem {
         // `units::check_name` lets ASCII through only, so the cut is at the end of a character.
         match self.0.get(..STEM_MAX) {
-            Some(begin) if self.0.len() > STEM_MAX => Stem(format!("{begin}~{:016x}", fnv1a(self.0.as_bytes()))),
+            Some(begin) if self.0.len() > STEM_MAX => Stem(format!("{begin}~{:016x}", units::fnv1a(units::FNV_OFFSET, self.0.as_bytes()))),
             _ => Stem(self.0.clone()),
         }
     }
@@ -135,11 +135,6 @@ impl fmt::Display for JobName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-fn fnv1a(bytes: &[u8]) -> u64 {
-    // Offset basis and prime of FNV-1a with 64 bits, whose arithmetic is modulo 2^64.
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// What a gate is to follow.

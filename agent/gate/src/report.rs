@@ -98,7 +98,7 @@ fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
 
 /// The checksum of all words after it. A copy that is half of one write and half of another is found; malice is not.
 fn checksum(words: &[u64; REPORT_WORDS]) -> u64 {
-    words[WRITER_AT..].iter().fold(MAGIC, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+    words[WRITER_AT..].iter().fold(MAGIC, |sum, &word| (sum ^ word).wrapping_mul(units::GOLDEN).rotate_left(29))
 }
 
 fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
