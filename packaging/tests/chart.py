@@ -72,6 +72,7 @@ MISTAKES += [{"topology": {"sflow": {"port": 514}}}, {"topology": {"sflow": {"po
 REFUSED = [
     ({"agent": {"extraConfig": '[lldp]\nmode = "lldpd"\n'}}, "the image has no lldpctl"),
     ({"agent": {"extraConfig": '[lldp]\nmode = "capture"\n'}}, "needs agent.capabilities"),
+    ({"topology": {"sflow": {"port": 6343, "exporters": SWITCH}, "extraConfig": "[sflow]\n"}}, "which topology.sflow writes too"),
     ({"topology": {"sflow": {"port": 6343}}}, "topology.sflow.exporters has a table"),
 ]
 
