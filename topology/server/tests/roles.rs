@@ -474,9 +474,9 @@ async fn a_probe_of_the_port_writes_no_line() {
     std::fs::write(&config, format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", files.certificate, files.key)).unwrap();
     let service = Service::with(program().arg("--config").arg(&config).arg("--state").arg(folder.path().join("s.redb")));
     for _ in 0..3 {
-        drop(std::net::TcpStream::connect(service.address).unwrap());
+        drop(TcpStream::connect(service.address).unwrap());
     }
-    let stranger = std::net::TcpStream::connect(service.address).unwrap();
+    let stranger = TcpStream::connect(service.address).unwrap();
     std::io::Write::write_all(&mut &stranger, b"GET / HTTP/1.0\r\n\r\n").unwrap();
     service.wait_for_log("a connection was not taken");
     assert_eq!(service.log().matches("a connection was").count(), 1, "{}", service.log());
