@@ -151,6 +151,24 @@ fn a_job_grows_on_its_own_hosts_only_and_not_while_anybody_shares_or_waits() {
 }
 
 #[test]
+fn what_a_job_gives_back_is_idle_from_then_on() {
+    const HOSTS: Cluster = Cluster { hosts: 2, gpus_per_host: 4 };
+    let mut jobs = vec![grower(2, 2), grower(1, 1), grower(4, 8), grower(1, 1)];
+    let mut scheduler = gandiva(HOSTS, GandivaOptions { migration: false, ..GandivaOptions::default() });
+    (0..3).for_each(|job| scheduler.arrive(job));
+    assert_eq!(has(&decide(&mut scheduler, 0.0, &mut jobs), 2), [(0, 1), (1, 3)]);
+    scheduler.leave(1, &jobs);
+    decide(&mut scheduler, 10.0, &mut jobs);
+    assert_eq!(has(&decide(&mut scheduler, 500.0, &mut jobs), 2), [(0, 2), (1, 4)]);
+    // Somebody comes to the second host. On the first nothing changes but for what the job gives back.
+    scheduler.arrive(3);
+    let shrunk = decide(&mut scheduler, 600.0, &mut jobs);
+    assert_eq!((has(&shrunk, 2), has(&shrunk, 3)), (vec![(0, 1), (1, 3)], vec![(1, 1)]));
+    let due_s = scheduler.next_change_s(600.0, &jobs);
+    assert!((due_s - 600.0 - wait_s(4, 4, 5)).abs() < 1e-9, "{due_s}");
+}
+
+#[test]
 fn nobody_grows_whom_it_brings_nothing_or_who_must_not() {
     let mut jobs = vec![grower(2, 8)];
     let mut without = gandiva(ONE_HOST, GandivaOptions { growth: false, ..GandivaOptions::default() });
