@@ -97,6 +97,7 @@ fn run(job: u32) -> Run {
 fn job(gpus: u32) -> Job {
     Job {
         gpus,
+        gpus_max: gpus,
         profile: 0,
         opportunistic: false,
         submitted_s: 0.0,
