@@ -18,9 +18,11 @@
 //!    to the others, the worst by rho first, in place of the random order of the paper.
 //!
 //! Two rules are not in the paper, whose jobs take any number of GPUs. Winners whose lease has just ended stay where they are if all winners fit so. And
-//! the worst of all by rho who had no GPUs for a whole term is served before the auction; where its GPUs are not free, the hosts on
-//! which they are free soonest are kept for it (`kept.rs`). As no lease is longer than a term, it has them one term later at the
-//! latest, unless another one becomes the worst: so a large job is not kept out for ever by small ones.
+//! one job is served before the auction; where its GPUs are not free, the hosts on which they are free soonest are kept for it (`kept.rs`). It is
+//! the first of these: who had no GPUs for [`ENDURANCE`] terms, the longest wait first; the worst of all by rho, if it had none for a term; the worst
+//! of those larger than that one who had none for [`PATIENCE`] terms. No lease is longer than a term and nobody overtakes the longest wait, so a
+//! large job is not kept out for ever: not by jobs that are small, and not by jobs that are short, to whom one lease more is always worse
+//! than to a long one.
 //!
 //! Hosts are equal and the network is not played, so rho does not depend on where a job stands; the slowdown of a spread placement belongs into
 //! [`Fairness::rho`](fairness::Fairness::rho) when it is.
@@ -49,6 +51,12 @@ const FAIRNESS: f64 = 0.8;
 
 /// The least share of the term that a winner keeps: with less, a lease would be mostly restarts, of which the longest measured one takes 46 s.
 const LEAST: f64 = 0.25;
+
+/// After so many terms without GPUs a job comes before smaller ones whatever their rho: two hours.
+const PATIENCE: f64 = 6.0;
+
+/// After so many it comes before all others: a day. In a cluster where most wait for hours rho still decides.
+const ENDURANCE: f64 = 72.0;
 
 /// GPUs that a job has, or had.
 #[derive(Clone, Debug, Default)]
@@ -177,19 +185,34 @@ impl Auction {
             bids.select_nth_unstable_by(offered - 1, Bid::worse);
         }
         bids[..offered].sort_unstable_by(Bid::worse);
-        let mut begin = 0;
-        if let Some(worst) = bids.first().filter(|worst| now_s - self.leases[worst.job as usize].ends_s >= LEASE_S) {
-            begin = 1;
-            if self.hosts.take(worst.gpus) {
+        let mut offered = offered;
+        if let Some(at) = self.overdue(now_s, &bids) {
+            // Beyond those who are offered GPUs nobody is in order yet.
+            let late = if at < offered { bids.remove(at) } else { bids.swap_remove(at) };
+            offered -= usize::from(at < offered);
+            if self.hosts.take(late.gpus) {
                 let places = self.hosts.taken().to_vec();
-                self.lease(now_s, worst, places, 1.0);
+                self.lease(now_s, &late, places, 1.0);
             } else {
-                self.keep(now_s, worst.gpus);
+                self.keep(now_s, late.gpus);
             }
         }
-        self.serve(now_s, &bids[begin..offered]);
+        self.serve(now_s, &bids[..offered]);
         // Whoever was offered GPUs and got none finds none among those that are left over, but where others stayed in their places.
-        self.left_over(now_s, &mut bids[begin..]);
+        self.left_over(now_s, &mut bids);
+    }
+
+    /// Who is served before the auction. The first of the bids is the worst.
+    fn overdue(&self, now_s: f64, bids: &[Bid]) -> Option<usize> {
+        let terms = |bid: &Bid| (now_s - self.leases[bid.job as usize].ends_s) / LEASE_S;
+        let worst = bids.first()?;
+        let waits = |least: f64| bids.iter().enumerate().filter(move |(_, bid)| terms(bid) >= least);
+        let longest = waits(ENDURANCE).min_by(|(_, a), (_, b)| terms(b).total_cmp(&terms(a)).then(a.worse(b)));
+        let large = || waits(PATIENCE).filter(|(_, bid)| bid.gpus > worst.gpus).min_by(|(_, a), (_, b)| a.worse(b));
+        match longest {
+            None if terms(worst) >= 1.0 => Some(0),
+            longest => longest.or_else(large).map(|(at, _)| at),
+        }
     }
 
     /// What each job without a lease says.

@@ -104,6 +104,26 @@ fn small_jobs_do_not_keep_out_a_large_one_for_ever() {
     assert!(ended_s <= 10_000.0 + 2.0 * LEASE_S + 60.0 + 1e-6, "{ended_s}");
 }
 
+#[test]
+fn short_jobs_do_not_keep_out_a_long_large_one_for_ever() {
+    // A job of 100 s on 1 GPU comes each 14 s, which is nearly what 8 GPUs do. One lease more is always worse to such a job than to the long one, so
+    // by rho the long one is never the worst.
+    let second = 1.0 / job(8, 1, 1.0).alone_s;
+    let mut jobs: Vec<Job> = (0..8_000).map(|n| Job { submitted_s: 14.0 * f64::from(n), ..job(1, 1, 100.0 * second) }).collect();
+    jobs.push(Job { submitted_s: 10.0, ..job(8, 1, 10_000.0 * second) });
+    let mut world = world(ONE_HOST, jobs);
+    let mut began_s = None;
+    world.play(100_000, |decided| {
+        if began_s.is_none() && leases(decided).contains_key(&8_000) {
+            began_s = Some(decided.at_s);
+        }
+    });
+    let (began_s, ended_s) = (began_s.expect("a start"), world.ended_s[8_000].expect("an end"));
+    assert!(began_s <= 10.0 + 8.0 * LEASE_S, "it waits for six terms, and then for leases to end: {began_s}");
+    // Between its leases it waits again, behind those who have waited for longer.
+    assert!(ended_s < 8_000.0 * 14.0, "{ended_s}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
