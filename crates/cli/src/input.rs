@@ -10,6 +10,8 @@ use std::{
 
 use units::OneLine;
 
+use crate::paths;
+
 /// Largest document read, so that a hostile file cannot fill memory before a parser sees it: six
 /// times a rail-optimised fabric of 100,000 NICs in JSON, and as much as an importer takes.
 pub(crate) const DOCUMENT_BYTES_MAX: u64 = fabric::import::DOCUMENT_BYTES_MAX as u64;
@@ -104,10 +106,18 @@ pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, CliError> {
         if STDIN_READ.swap(true, Ordering::Relaxed) {
             return Err(CliError::input(file, "standard input is named twice; only one document can come from it"));
         }
-        bounded(std::io::stdin().lock()).map_err(refuse)?
+        let stdin = std::io::stdin();
+        if let Some(metadata) = paths::stream(&stdin) {
+            paths::note_read(file, &metadata);
+        }
+        bounded(stdin.lock()).map_err(refuse)?
     } else {
         let open = File::open(file).map_err(refuse)?;
-        match open.metadata() {
+        let metadata = open.metadata();
+        if let Ok(metadata) = &metadata {
+            paths::note_read(file, metadata);
+        }
+        match metadata {
             Ok(m) if m.is_dir() => return Err(CliError::input(file, "is a directory, not a document")),
             // A file is refused by its length before it is read; pipes and devices have none, and are bounded while they are read.
             Ok(m) if m.is_file() && m.len() > DOCUMENT_BYTES_MAX => return Err(too_large(file)),
@@ -168,6 +178,17 @@ pub(crate) fn check_texts(file: &Path, json: &str) -> Result<(), CliError> {
         };
     }
     Ok(())
+}
+
+/// Refuses JSON that is no object: a reader would take the elements of a list for the fields of a document, one after the other.
+pub(crate) fn check_object(file: &Path, json: &str) -> Result<(), CliError> {
+    let said = json.trim_ascii_start();
+    if said.is_empty() || said.starts_with('{') {
+        return Ok(());
+    }
+    let line = 1 + json[..json.len() - said.len()].bytes().filter(|byte| *byte == b'\n').count();
+    let found: String = said.chars().take(TEXT_CHARS_SHOWN).collect();
+    Err(CliError::input(file, format!("line {line}: the document begins with {found:?}; it has to be an object, which begins with {{")))
 }
 
 fn bounded(source: impl Read) -> std::io::Result<Vec<u8>> {

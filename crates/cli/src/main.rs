@@ -9,6 +9,7 @@ mod cluster;
 mod commands;
 mod input;
 mod output;
+mod paths;
 mod rows;
 mod table;
 

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use units::OneLine;
 
-use crate::input::CliError;
+use crate::{input::CliError, paths};
 
 /// Form of an answer, where a command has the same three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -77,9 +77,26 @@ pub(crate) fn say(line: &str) {
 }
 
 /// Writes whole files, all or none: beside their places first, then renamed; where one cannot be placed, those before it get their old
-/// content back.
+/// content back. A file that was read is never written over, and no two are one ([`check_outputs`]). A pipe or a device is written as it is, because
+/// a file in its place would be no device any more.
 pub(crate) fn write_files(files: &[(&Path, &str)]) -> Result<(), CliError> {
-    let failed = |file: &Path, e: std::io::Error| CliError::Failure(format!("{}: {e}", file.display()));
+    check_outputs(&files.iter().map(|(file, _)| *file).collect::<Vec<_>>())?;
+    let is_stream = |file: &Path| fs::metadata(file).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+    let (streams, files): (Vec<_>, Vec<_>) = files.iter().copied().partition(|(file, _)| is_stream(file));
+    write_all_or_none(&files)?;
+    streams.iter().try_for_each(|(file, text)| fs::write(file, text).map_err(|e| failed(file, e)))
+}
+
+/// Refuses outputs that are inputs, or one file, by [`paths::check_outputs`]; a command that works for long asks before it begins.
+pub(crate) fn check_outputs(files: &[&Path]) -> Result<(), CliError> {
+    paths::check_outputs(files).map_err(|(file, problem)| CliError::input(&file, problem))
+}
+
+fn failed(file: &Path, e: std::io::Error) -> CliError {
+    CliError::Failure(format!("{}: {e}", file.display()))
+}
+
+fn write_all_or_none(files: &[(&Path, &str)]) -> Result<(), CliError> {
     let written = files.iter().try_for_each(|(file, text)| fs::write(beside(file, "partial"), text).map_err(|e| failed(file, e)));
     // No file is renamed before all are written: a full disk leaves the old files as they were.
     let mut placed = Vec::new();
@@ -103,6 +120,12 @@ pub(crate) fn write_files(files: &[(&Path, &str)]) -> Result<(), CliError> {
         files.iter().for_each(|(file, _)| drop(fs::remove_file(beside(file, "partial"))));
     }
     all
+}
+
+/// Opens a file whose lines are written as they come, under the same rules as [`write_files`].
+pub(crate) fn create(file: &Path) -> Result<fs::File, CliError> {
+    check_outputs(&[file])?;
+    fs::File::create(file).map_err(|e| failed(file, e))
 }
 
 /// Puts a partial file into its place, and says whether another one stood there, which is kept.

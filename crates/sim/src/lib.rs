@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod statistics;
 pub mod testbed;
 pub mod trace;
 

@@ -24,6 +24,14 @@ fn field<'a>(model: &'a str, name: &str) -> &'a str {
 }
 
 #[test]
+fn the_help_prints_the_command_that_made_the_model() {
+    let help = antiphase(&["learn", "train", "--help"]).expect(0).to_owned();
+    let made_by = shipped();
+    let command = format!("{} --model harmony.json", field(&made_by, "made_by"));
+    assert!(help.lines().any(|line| line.trim() == command), "{command}: {help}");
+}
+
+#[test]
 fn the_same_seed_trains_the_same_bytes() {
     let scratch = Scratch::new("learn-train");
     let train = |seed: &str, name: &str| {

@@ -36,5 +36,6 @@ mod scratch;
 mod service_blocks;
 mod shell;
 mod sim;
+mod sim_files;
 mod solve;
 mod top;

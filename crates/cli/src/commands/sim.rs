@@ -37,7 +37,7 @@ use crate::{
     cluster::read_fabric,
     commands::cpu_s,
     input::{CliError, read_document},
-    output::{Output, print, say, write_files},
+    output::{Output, check_outputs, print, say, write_files},
     table::Table,
 };
 
@@ -354,6 +354,7 @@ fn run_one(args: &RunArgs) -> Result<(), CliError> {
     let trace = read(&args.trace)?;
     let world = World::read(&args.trace)?;
     Choice::check_seed(&args.network, &world)?;
+    check_outputs(&args.events.iter().chain(&args.report).map(PathBuf::as_path).collect::<Vec<_>>())?;
     let mut recording = Recording::new(trace.jobs.len(), args.events.is_some() || args.report.is_some());
     let (answer, outcome) = play(&args.trace, (&trace, &world), &choice, Some(&mut |event| recording.take(&event)))?;
     let events = recording.finish()?;
@@ -424,13 +425,26 @@ impl World {
     }
 }
 
-fn play(
-    args: &TraceArgs,
-    (trace, world): (&Trace, &World),
-    choice: &Choice,
-    watcher: Option<Watcher<'_>>,
-) -> Result<(Answer, Outcome), CliError> {
-    let refuse = |e: TraceError| match e {
+/// Routes on the fabric, where there is one.
+fn router<'a>(args: &TraceArgs, world: &'a World) -> Result<Option<Router<'a>>, CliError> {
+    let router = world.fabric.as_ref().map(|fabric| Router::new(fabric, args.ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
+    router.map_err(|e| CliError::Failure(e.to_string()))
+}
+
+fn setup<'a>(args: &TraceArgs, world: &'a World, choice: &Choice, router: Option<&'a Router<'a>>) -> Setup<'a> {
+    let Choice { rule, ranker, control, moves, seed, .. } = *choice;
+    Setup {
+        cluster: world.cluster,
+        rule,
+        timing: args.timing.into(),
+        network: router.map(|router| NetworkSetup { router, ranker: ranker.into(), control: control.into(), moves, seed }),
+        faults: world.faults.as_ref().map(|faults| faults.setup(seed)),
+    }
+}
+
+/// What is wrong with a run, and whose it is to mend.
+fn refusal(args: &TraceArgs, world: &World, e: TraceError) -> CliError {
+    match e {
         // The policies are ours, so what they decide is not the user's to mend.
         TraceError::Network { .. } => CliError::input(args.fabric.as_deref().unwrap_or(&args.trace), e),
         TraceError::Unequal { .. } => {
@@ -442,28 +456,34 @@ fn play(
             CliError::Failure(format!("{}: {e}", args.trace.display()))
         }
         _ => CliError::input(&args.trace, e),
-    };
+    }
+}
+
+/// What a run would refuse before its first event.
+fn check(args: &TraceArgs, (trace, world): (&Trace, &World), choice: &Choice) -> Result<(), CliError> {
     choice.check()?;
-    let router = world.fabric.as_ref().map(|fabric| Router::new(fabric, args.ecmp.unwrap_or(Ecmp::Spread), &[])).transpose();
-    let router = router.map_err(|e| CliError::Failure(e.to_string()))?;
-    let Choice { policy, rule, ranker, control, moves, seed } = *choice;
-    let network = router.as_ref().map(|router| NetworkSetup { router, ranker: ranker.into(), control: control.into(), moves, seed });
+    let router = router(args, world)?;
+    trace::check(trace, &setup(args, world, choice, router.as_ref())).map_err(|e| refusal(args, world, e))
+}
+
+fn play(
+    args: &TraceArgs,
+    (trace, world): (&Trace, &World),
+    choice: &Choice,
+    watcher: Option<Watcher<'_>>,
+) -> Result<(Answer, Outcome), CliError> {
+    choice.check()?;
+    let router = router(args, world)?;
     let begun_s = cpu_s();
-    let setup = Setup {
-        cluster: world.cluster,
-        rule,
-        timing: args.timing.into(),
-        network,
-        faults: world.faults.as_ref().map(|faults| faults.setup(seed)),
-    };
+    let setup = setup(args, world, choice, router.as_ref());
     let outcome = match watcher {
         Some(watcher) => trace::run_watched(trace, &setup, watcher),
         None => trace::run(trace, &setup),
     };
-    let outcome = outcome.map_err(refuse)?;
+    let outcome = outcome.map_err(|e| refusal(args, world, e))?;
     let answer = Answer {
         schema: "antiphase.sim/v1",
-        policy: policy.name(),
+        policy: choice.policy.name(),
         timing: args.timing.name(),
         jobs: outcome.jct_s.len(),
         left_out: trace.left_out,

@@ -20,7 +20,8 @@
 //! Two rules are not in the paper, whose jobs take any number of GPUs. Winners whose lease has just ended stay where they are if all winners fit so. And
 //! the worst of all by rho who had no GPUs for a whole term is served before the auction; where its GPUs are not free, the hosts on
 //! which they are free soonest are kept for it (`kept.rs`). As no lease is longer than a term, it has them one term later at the
-//! latest, unless another one becomes the worst: so a large job is not kept out for ever by small ones.
+//! latest, unless another one becomes the worst. Jobs shorter than a lease always do, because one lease more is most of their time: beside them a long
+//! large job can wait for days.
 //!
 //! Hosts are equal and the network is not played, so rho does not depend on where a job stands; the slowdown of a spread placement belongs into
 //! [`Fairness::rho`](fairness::Fairness::rho) when it is.

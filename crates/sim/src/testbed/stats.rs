@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 
 use units::Nanos;
 
+use crate::statistics::nearest_rank;
+
 /// A span of time in which a job communicates: from `start` up to but not including `end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Interval {
@@ -41,8 +43,7 @@ impl Summary {
         times.sort_unstable();
         let (Some(&min), Some(&max)) = (times.first(), times.last()) else { return Self::default() };
         let sum: u128 = times.iter().map(|t| u128::from(t.0)).sum();
-        // Nearest rank counts from 1: the smallest value with at least that share of the values at or below it.
-        let rank = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
+        let rank = |percent: usize| nearest_rank(&times, percent).unwrap_or_default();
         Self { count: times.len() as u64, mean: sum as f64 / times.len() as f64, p50: rank(50), p99: rank(99), min, max }
     }
 

@@ -3,7 +3,7 @@
 use alloc::string::String;
 
 use policy::{muri::StagesError, schedule::InfeasibleError};
-use units::OneLine;
+use units::{Lines, OneLine};
 
 /// Why a trace cannot be read or played. The line is that of the file, the header being line 1.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -150,9 +150,14 @@ pub enum TraceError {
         /// Jobs that are there.
         waiting: usize,
     },
-    /// No jobs.
-    #[error("no jobs")]
-    Empty,
+    /// A document that ends before anything was said.
+    #[error("line {line}: the file ends here without {what}")]
+    Empty {
+        /// Its last line.
+        line: u64,
+        /// What is missing.
+        what: &'static str,
+    },
     /// A job that does not fit in the empty cluster.
     #[error("line {line}: job {} needs {gpus} GPUs; {hosts} hosts have {has}", OneLine(format_args!("{id:?}")))]
     TooLarge {
@@ -219,4 +224,12 @@ pub enum TraceError {
         /// The first of them.
         id: String,
     },
+}
+
+impl TraceError {
+    /// A text that ends without what it is read for.
+    pub(super) fn empty(text: &str, what: &'static str) -> Self {
+        let said = text.trim_ascii_end();
+        Self::Empty { line: Lines::new(said).line_of(said.len()), what }
+    }
 }

@@ -68,6 +68,12 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// When the first job was submitted, on the trace's clock; infinite without jobs.
+    #[must_use]
+    pub fn began_s(&self) -> f64 {
+        self.jobs.iter().map(|job| job.submitted_s).fold(f64::INFINITY, f64::min)
+    }
+
     /// Checks that each job fits in the cluster when nobody else runs, and could use no more.
     ///
     /// # Errors

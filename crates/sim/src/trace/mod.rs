@@ -26,4 +26,4 @@ pub use network::{CANDIDATES, LinkStay, NetworkControl, NetworkOutcome, NetworkS
 pub use outcome::Outcome;
 pub use read::{Format, LingjunWorkers, read, read_elastic, read_faults, read_learning, read_lingjun, read_measured, read_muri};
 pub use watch::{Change, Told, TraceEvent, Watcher};
-pub use world::{Setup, capacity_on, run, run_watched};
+pub use world::{Setup, capacity_on, check, run, run_watched};

@@ -3,9 +3,15 @@
 use alloc::vec::Vec;
 
 use super::{FaultOutcome, GrowthOutcome, NetworkOutcome};
+use crate::statistics;
 
 /// Share of jobs whose completion time is at most the p99.
 const P99: f64 = 0.99;
+
+/// The p99 of completion times, by one rule for all policies.
+pub(super) fn p99_s(jct_s: &[f64]) -> f64 {
+    statistics::at_place(&statistics::sorted(jct_s), P99).unwrap_or(0.0)
+}
 
 /// When each job was done.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,15 +39,12 @@ impl Outcome {
     /// The mean completion time.
     #[must_use]
     pub fn mean_s(&self) -> f64 {
-        self.jct_s.iter().sum::<f64>() / self.jct_s.len().max(1) as f64
+        statistics::mean(&self.jct_s)
     }
 
-    /// The completion time at place 0.99 n of the sorted ones, as the authors' scripts take it.
+    /// The completion time at place 0.99 n of the sorted ones, as the scripts of Muri's authors take it.
     #[must_use]
     pub fn p99_s(&self) -> f64 {
-        let mut sorted = self.jct_s.clone();
-        sorted.sort_by(f64::total_cmp);
-        // Casting cuts, which is what the scripts do.
-        sorted.get((P99 * sorted.len() as f64) as usize).copied().unwrap_or(0.0)
+        p99_s(&self.jct_s)
     }
 }

@@ -82,6 +82,14 @@ impl Setup<'_> {
     }
 }
 
+/// Finds what would be refused before the first event, without playing.
+///
+/// # Errors
+/// Those of [`run`] that are of the trace, the cluster and the fabric.
+pub fn check(trace: &Trace, setup: &Setup<'_>) -> Result<(), TraceError> {
+    begin(trace, setup, None).map(drop)
+}
+
 /// Plays a trace to its end.
 ///
 /// # Errors
@@ -98,15 +106,19 @@ pub fn run_watched(trace: &Trace, setup: &Setup<'_>, watcher: Watcher<'_>) -> Re
     play(trace, setup, Some(watcher))
 }
 
-fn play(trace: &Trace, setup: &Setup<'_>, watcher: Option<Watcher<'_>>) -> Result<Outcome, TraceError> {
+fn begin<'a, 'w>(trace: &'a Trace, setup: &Setup<'a>, watcher: Option<Watcher<'w>>) -> Result<World<'a, 'w>, TraceError> {
     let capacity = setup.capacity();
     trace.check(&capacity)?;
     setup.check(&capacity)?;
-    let mut world = World::new(trace, setup, &capacity, watcher)?;
+    World::new(trace, setup, &capacity, watcher)
+}
+
+fn play(trace: &Trace, setup: &Setup<'_>, watcher: Option<Watcher<'_>>) -> Result<Outcome, TraceError> {
+    let mut world = begin(trace, setup, watcher)?;
     while world.step()? {}
     let jct_s = world.ended_s.iter().zip(&trace.jobs).map(|(end, job)| end - job.submitted_s).collect();
     let ended_s = world.ended_s.iter().copied().fold(0.0, f64::max);
-    let began_s = trace.jobs.iter().map(|job| job.submitted_s).fold(f64::INFINITY, f64::min).min(ended_s);
+    let began_s = trace.began_s().min(ended_s);
     Ok(Outcome {
         jct_s,
         rho: world.rho,
@@ -115,7 +127,7 @@ fn play(trace: &Trace, setup: &Setup<'_>, watcher: Option<Watcher<'_>>) -> Resul
         preemptions: world.preemptions,
         faults: world.outages.as_ref().map(Outages::outcome),
         growth: world.growth.map(|growth| growth.outcome),
-        network: world.network.map(|network| network.outcome(ended_s)),
+        network: world.network.map(|network| network.outcome(began_s, ended_s)),
     })
 }
 
@@ -141,6 +153,8 @@ struct World<'a, 'w> {
     jobs: Vec<Job>,
     arrivals: Vec<Arrival>,
     next_arrival: usize,
+    /// When the first job was submitted.
+    began_s: f64,
     now_s: f64,
     decision: Decision,
     before: Decision,
@@ -201,6 +215,7 @@ impl<'a, 'w> World<'a, 'w> {
             arrivals: arrivals(&jobs),
             jobs,
             next_arrival: 0,
+            began_s: trace.began_s(),
             now_s: 0.0,
             decision: Decision::default(),
             before: Decision::default(),
@@ -413,7 +428,8 @@ impl<'a, 'w> World<'a, 'w> {
         if self.outages.is_some() || !self.network.as_ref().is_some_and(Network::regroups) {
             return Ok(());
         }
-        let horizon_s = self.now_s / f64::from(self.changes.max(1));
+        // A trace may begin at any time of its clock.
+        let horizon_s = (self.now_s - self.began_s) / f64::from(self.changes.max(1));
         let mut best = (self.worth(horizon_s)?, self.decision.clone());
         for other in self.scheduler.alternatives(&self.jobs) {
             if other.runs == self.said.runs || other.check(self.scheduler.capacity(), &self.jobs).is_err() {

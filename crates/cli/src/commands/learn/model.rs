@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{JOBS_MAX, LOADS, PERMILLE, SERVERS};
-use crate::input::{CliError, check_texts, read_document};
+use crate::input::{CliError, check_object, check_texts, read_document};
 
 /// What such a file calls itself.
 const SCHEMA: &str = "antiphase.harmony-model/v1";
@@ -153,6 +153,7 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Model, CliError> {
         return Err(CliError::input(file, format!("larger than {} MiB; a model is smaller", MODEL_BYTES_MAX >> 20)));
     }
     check_texts(file, &text)?;
+    check_object(file, &text)?;
     parse(&text).map_err(|problem| CliError::input(file, problem))
 }
 

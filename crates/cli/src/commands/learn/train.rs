@@ -57,7 +57,7 @@ const QUICK: Setup = Setup {
 const EXAMPLES: &str = "\
 EXAMPLES
   The model that the program has with it:
-    antiphase learn train --model harmony.json
+    antiphase learn train --seed 1 --rounds 40 --taught 10 --model harmony.json
   Another seed and more rounds, on other mixes:
     antiphase learn train --seed 7 --rounds 300 --load 70 --model other.json
   A look, in seconds:

@@ -10,14 +10,14 @@ use std::{
 };
 
 use clap::Args;
-use policy::knapsack::{Choice, Item, KINDS_MAX, Problem, SUMS_MAX, Solution, solve};
+use policy::knapsack::{CHOICES_MAX, COST_MAX, Choice, Item, KINDS_MAX, KnapsackError, Problem, SUMS_MAX, Solution, UNITS_MAX, solve};
 use serde::{Deserialize, Serialize};
 
 use super::report::ReportArgs;
 use crate::commands::seeds::SEEDS_MAX;
 use crate::{
     commands::cpu_s,
-    input::{CliError, check_texts, read_document},
+    input::{CliError, check_object, check_texts, read_document},
     output::{Output, json, print, yaml},
 };
 
@@ -123,12 +123,13 @@ pub(super) fn run(args: &SiaArgs) -> Result<ExitCode, CliError> {
     };
     let text = read_document(file)?;
     check_texts(file, &text)?;
+    check_object(file, &text)?;
     let mut reader = serde_json::Deserializer::from_str(&text);
     let document: Document = serde_path_to_error::deserialize(&mut reader).map_err(|e| CliError::input(file, e))?;
     reader.end().map_err(|e| CliError::input(file, e))?;
     let problem = document.problem().map_err(|problem| CliError::input(file, problem))?;
     let begun_s = cpu_s();
-    let solution = solve(&problem, SUMS_MAX).map_err(|e| CliError::input(file, e))?;
+    let solution = solve(&problem, SUMS_MAX).map_err(|e| CliError::input(file, document.refusal(&e)))?;
     let answer = document.answer(&problem, &solution, cpu_s() - begun_s);
     // There is no table of it: whoever asks for nothing has always had JSON.
     print(&if args.report.output == Output::Yaml { yaml(&answer)? } else { json(&answer)? })?;
@@ -145,6 +146,23 @@ impl Document {
     fn has_sense(&self) -> bool {
         let sense = self.sense.trim().to_ascii_lowercase();
         sense.is_empty() || ["min", "max"].iter().any(|known| sense.starts_with(known))
+    }
+
+    /// What is wrong, by the names and numbers of the file: whoever solves it has others.
+    fn refusal(&self, error: &KnapsackError) -> String {
+        match *error {
+            KnapsackError::Cost { item, .. } => {
+                let costs = self.cost.get(item).into_iter().flatten();
+                match costs.enumerate().find(|(_, cost)| !(-COST_MAX..=COST_MAX).contains(*cost)) {
+                    Some((config, cost)) => format!("cost[{item}][{config}]: {cost:e}; a cost is a number from -1e6 to 1e6"),
+                    None => format!("lambda_n: {:e}; a cost is a number from -1e6 to 1e6", self.lambda_n),
+                }
+            }
+            KnapsackError::Units { units } => format!("capacity: {units} GPUs of a type; at most {UNITS_MAX}"),
+            KnapsackError::Choices { choices } => format!("cost: {choices} configurations of all jobs together; at most {CHOICES_MAX}"),
+            KnapsackError::Infeasible => "forced: what is forced does not fit into the capacity".to_owned(),
+            _ => error.to_string(),
+        }
     }
 
     fn problem(&self) -> Result<Problem, String> {

@@ -25,7 +25,7 @@ use policy::{
 use serde::Serialize;
 
 use super::{
-    ControlArg, Format, PolicyArg, RunArgs, TimingArg,
+    ControlArg, Format, PolicyArg, RankerArg, RunArgs, TimingArg,
     hosts::{self, GPUS_PER_NODE_MAX, Hosts, NODES_MAX, TYPES_MAX},
     name_of,
 };
@@ -45,7 +45,7 @@ const ONLY: &str = "aws";
 #[derive(Debug, Args)]
 pub(super) struct ElasticArgs {
     /// Elastic policies: nodes and GPUs of each node, by type: aws (T4), azure (V100), dgx-ext (A100), quad (RTX 6000), rtx (2080 Ti)
-    /// [default: what the hosts of the fabric say; aws:6x4,dgx-ext:2x8,rtx:3x8; with --nodes that many of aws]
+    /// [default: what the hosts of the fabric say, else all of them as aws; with --nodes that many of aws; without either aws:6x4,dgx-ext:2x8,rtx:3x8]
     #[arg(long, value_name = "TYPE:NODESxGPUS", value_delimiter = ',', conflicts_with = "nodes")]
     gpu_types: Vec<TypeArg>,
     /// Elastic policies: folder with measurements (APPLICATION/placements-TYPE.csv, scalability-TYPE.csv, validation-BATCH.csv); without it,
@@ -130,7 +130,7 @@ struct Answer {
     policy_ms_median: f64,
     policy_ms_p95: f64,
     cpu_s: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
     network: Option<NetworkAnswer>,
     /// By job, in the order of the trace.
     per_job: Vec<JobAnswer>,
@@ -139,12 +139,19 @@ struct Answer {
 /// What jobs that span nodes met on the fabric.
 #[derive(Debug, Serialize)]
 struct NetworkAnswer {
+    /// Whose prediction chooses places: the planner's, where the policy sees it.
+    ranker: String,
     control: String,
     sight: String,
     /// Their iterations over the same on a network that is in nobody's way, each by the time of its GPUs.
-    longer_mean: f64,
+    iteration_mean: f64,
+    iteration_p99: f64,
+    /// Nobody knows: meetings of elastic jobs are predicted, and a prediction has no marks.
+    marks_per_iteration: Option<f64>,
+    /// For the same reason.
+    components_played: u64,
     /// Different meetings that the planner predicted.
-    predicted: u64,
+    components_predicted: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -162,6 +169,8 @@ pub(super) fn takes(args: &RunArgs) -> Result<bool, CliError> {
     let ElasticArgs { gpu_types, profiles, round, search, sight } = &args.elastic;
     let sia = matches!(args.policy, PolicyArg::Sia) && matches!(args.trace.timing, TimingArg::Paper);
     let draws_ties = matches!(args.policy, PolicyArg::Sia) && !sia;
+    // The cluster of the paper has sizes of its own.
+    let of_nobody = args.trace.gpus_per_node.is_some() && args.trace.nodes.is_none() && args.trace.fabric.is_none();
     let own = [
         ("--gpu-types", !gpu_types.is_empty(), elastic),
         ("--profiles", profiles.is_some(), elastic),
@@ -179,6 +188,10 @@ pub(super) fn takes(args: &RunArgs) -> Result<bool, CliError> {
         ("--worst-order", args.worst_order, !elastic),
         ("--no-autopack", args.no_autopack, !elastic),
         ("--no-growth", args.no_growth, !elastic),
+        ("--blind-groups", args.blind_groups, !elastic),
+        ("--workers", args.trace.workers.is_some(), !elastic),
+        ("--gpus-per-node beside --gpu-types", args.trace.gpus_per_node.is_some() && !gpu_types.is_empty(), false),
+        ("--gpus-per-node without --nodes or --fabric", of_nobody, !elastic),
     ];
     if let Some((option, ..)) = own.iter().find(|(_, given, can)| *given && !can) {
         return Err(CliError::Usage(format!("{option}: --policy {} has no use for it", args.policy.name())));
@@ -206,7 +219,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
     let begun_s = cpu_s();
     let setup = ElasticSetup { types: &types, applications: &applications, rule, round_s, habits, network, clock: cpu_s };
     let outcome = play(&trace, &setup).map_err(|e| match e {
-        ElasticError::Application { .. } => CliError::input(file, e),
+        ElasticError::Application { .. } | ElasticError::TooLarge { .. } | ElasticError::Unmeasured { .. } => CliError::input(file, e),
         ElasticError::Network { .. } => CliError::input(args.trace.fabric.as_deref().unwrap_or(file), e),
         _ => CliError::Failure(format!("{}: {e}", file.display())),
     })?;
@@ -221,7 +234,7 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
         left_out: 0,
         avg_jct_s: outcome.mean_s(),
         p50_jct_s: outcome.quantile_s(0.5),
-        p99_jct_s: outcome.quantile_s(0.99),
+        p99_jct_s: outcome.p99_s(),
         makespan_s: outcome.makespan_s,
         decisions: outcome.policy_s.len() as u64,
         preemptions: outcome.preemptions,
@@ -236,8 +249,17 @@ pub(super) fn run(args: &RunArgs) -> Result<(), CliError> {
 }
 
 fn network_answer(outcome: &ElasticOutcome, control: ControlArg, sight: SightArg) -> Option<NetworkAnswer> {
-    let longer_mean = outcome.longer_mean?;
-    Some(NetworkAnswer { control: name_of(&control), sight: name_of(&sight), longer_mean, predicted: outcome.predicted })
+    let ranker = if matches!(sight, SightArg::Blind) { RankerArg::None } else { RankerArg::Antiphase };
+    Some(NetworkAnswer {
+        ranker: name_of(&ranker),
+        control: name_of(&control),
+        sight: name_of(&sight),
+        iteration_mean: outcome.longer_mean?,
+        iteration_p99: outcome.longer_p99?,
+        marks_per_iteration: None,
+        components_played: 0,
+        components_predicted: outcome.predicted,
+    })
 }
 
 fn per_job(trace: &[ElasticSubmission], outcome: &ElasticOutcome) -> Vec<JobAnswer> {
@@ -272,11 +294,17 @@ fn types_given(args: &RunArgs, fabric: Option<&Fabric>) -> Result<Vec<GpuType>, 
             return Ok(said);
         }
     }
-    let hosts = hosts.filter(|_| args.trace.nodes.is_some());
-    Ok(match (given.is_empty(), args.trace.nodes) {
+    // Whoever has a fabric plays on all of its hosts, unless fewer are asked for.
+    let has = |hosts: Hosts<'_>| u32::try_from(hosts.fabric.hosts().count()).unwrap_or(u32::MAX);
+    let nodes = args.trace.nodes.or(hosts.map(has));
+    Ok(match (given.is_empty(), nodes) {
         (false, _) => given,
         (true, Some(nodes)) if nodes <= NODES_MAX => vec![of((ONLY, nodes, hosts::gpus_per_node(args.trace.gpus_per_node, hosts)?))],
-        (true, Some(nodes)) => return Err(CliError::Usage(format!("--nodes {nodes}: an elastic policy looks at {NODES_MAX} at most"))),
+        (true, Some(nodes)) => {
+            return Err(CliError::Usage(format!(
+                "{nodes} nodes: an elastic policy looks at {NODES_MAX} at most; --nodes says how many are used"
+            )));
+        }
         (true, None) => paper_cluster(),
     })
 }

@@ -28,6 +28,16 @@ pub(super) struct Played<'a> {
     pub(super) events: &'a Events,
 }
 
+impl Played<'_> {
+    /// Hours since the first submission: a trace may begin at any time of its clock.
+    fn hours(&self, at_s: f64) -> f64 {
+        (at_s - self.trace.began_s()) / HOUR_S
+    }
+}
+
+/// Unit of the axis of time.
+const HOURS: &str = "hours since the first submission";
+
 /// One HTML file that loads nothing.
 pub(super) fn page(answer: &Answer, outcome: &Outcome, played: &Played<'_>) -> String {
     let mut page = experiment::open("A trace, played", "A trace, played");
@@ -113,7 +123,7 @@ fn in_use(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
                 used += running.insert(event.job, has).map_or(0, |had| has - had);
             }
         }
-        let at_h = event.at_s / HOUR_S;
+        let at_h = played.hours(event.at_s);
         gpus.push((at_h, used as f64));
         jobs.push((at_h, waiting as f64));
     }
@@ -123,10 +133,10 @@ fn in_use(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
     let cluster = f64::from(played.world.capacity.all());
     let top = highest(&gpus).max(cluster);
     let view = |name: &str, steps: Vec<(f64, f64)>| SeriesView { name: name.into(), steps };
-    page.raw(&series::draw("GPUs in use", "hours", &[view(asked_for, gpus)], until, top).fragment());
+    page.raw(&series::draw("GPUs in use", HOURS, &[view(asked_for, gpus)], until, top).fragment());
     page.raw("</figure><figure>");
     let top = highest(&jobs);
-    page.raw(&series::draw("jobs that wait", "hours", &[view("jobs that wait", jobs)], until, top).fragment());
+    page.raw(&series::draw("jobs that wait", HOURS, &[view("jobs that wait", jobs)], until, top).fragment());
     page.raw("</figure>\n");
 }
 
@@ -149,7 +159,7 @@ fn gpus(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
                 *slot = true;
             }
             if let Some(row) = rows.get_mut(&gpu) {
-                row.bars.push((job as usize, since_s / HOUR_S, at_s / HOUR_S));
+                row.bars.push((job as usize, played.hours(since_s), played.hours(at_s)));
             }
         }
     };
@@ -180,7 +190,7 @@ fn gpus(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
         "The first {} GPUs; each job has a colour, of which there are two dozen. Of jobs that share GPUs the first is drawn.",
         rows.len()
     ));
-    page.raw("</p><figure>").raw(&gantt::draw("GPUs by job", "hours", &rows, outcome.makespan_s / HOUR_S).fragment()).raw("</figure>\n");
+    page.raw("</p><figure>").raw(&gantt::draw("GPUs by job", HOURS, &rows, outcome.makespan_s / HOUR_S).fragment()).raw("</figure>\n");
 }
 
 /// Who sent over the busiest links.
@@ -191,7 +201,7 @@ fn links(page: &mut Html, network: &NetworkOutcome, outcome: &Outcome, played: &
         // Jobs that share a link at a time stand one below the other, each where there is room.
         let mut lanes: Vec<RowView> = Vec::new();
         for stay in stays {
-            let (from_h, until_h) = (stay.from_s / HOUR_S, stay.until_s / HOUR_S);
+            let (from_h, until_h) = (played.hours(stay.from_s), played.hours(stay.until_s));
             let at = lanes.iter().position(|lane| lane.bars.last().is_none_or(|bar| bar.2 <= from_h)).unwrap_or(lanes.len());
             if at == lanes.len() && at < LANES {
                 lanes.push(RowView::default());
@@ -209,7 +219,7 @@ fn links(page: &mut Html, network: &NetworkOutcome, outcome: &Outcome, played: &
     page.text(&format!(
         "Who stood where it sends over them, the busiest first, in the colours of above; jobs that share a link at a time are below each other, {LANES} at most."
     ));
-    page.raw("</p><figure>").raw(&gantt::draw("The busiest links by job", "hours", &rows, outcome.makespan_s / HOUR_S).fragment());
+    page.raw("</p><figure>").raw(&gantt::draw("The busiest links by job", HOURS, &rows, outcome.makespan_s / HOUR_S).fragment());
     page.raw("</figure>\n");
 }
 
@@ -220,7 +230,7 @@ fn fabric(page: &mut Html, network: &NetworkOutcome, played: &Played<'_>) {
     page.raw(&curves::draw("iterations", "iteration over the same alone where the job stands", &[curve], (1.0, longest)).fragment());
     page.raw("</figure>\n");
     let Some(fabric) = played.world.fabric.as_ref().filter(|_| !network.busiest.is_empty()) else { return };
-    page.raw("<h2>The busiest links</h2><p class=\"muted\">Share of the capacity that was carried, from the beginning to the last end.</p><figure>");
+    page.raw("<h2>The busiest links</h2><p class=\"muted\">Share of the capacity that was carried, from the first submission to the last end.</p><figure>");
     let bar = |(at, (_, share)): (usize, &(units::LinkId, f64))| BarView {
         name: format!("link {}", at + 1),
         value: *share,

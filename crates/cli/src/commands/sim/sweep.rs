@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
     io::{ErrorKind, Write},
     path::PathBuf,
     sync::{
@@ -17,14 +16,14 @@ use policy::schedule::MuriOptions;
 use serde::Serialize;
 
 use super::{
-    Answer, Choice, TraceArgs, World,
+    Answer, Choice, TraceArgs, World, check,
     choices::{ControlArg, PolicyArg, RankerArg},
     play, read,
 };
 use crate::{
     commands::stats::{Interval, interval},
     input::CliError,
-    output::print,
+    output::{create, print},
     table::Table,
 };
 
@@ -85,16 +84,18 @@ struct Grid {
 
 pub(super) fn run(args: &SweepArgs) -> Result<(), CliError> {
     let choices = grid(args)?;
-    choices.iter().try_for_each(Choice::check)?;
     let trace = read(&args.trace)?;
     let world = World::read(&args.trace)?;
     if args.seeds > 1 && !world.is_drawn() {
         return Err(CliError::Usage("--seeds: without --fabric or --host-mtbf-h nothing is drawn".to_owned()));
     }
+    // Whatever the first run would refuse is refused before a file of former runs is emptied.
+    let one_seed = usize::try_from(args.seeds).unwrap_or(usize::MAX);
+    choices.iter().step_by(one_seed).try_for_each(|choice| check(&args.trace, (&trace, &world), choice))?;
     let to_stdout = args.lines.as_deref().is_some_and(|file| file.as_os_str() == "-");
     let lines: Option<Box<dyn Write + Send>> = match &args.lines {
         Some(_) if to_stdout => Some(Box::new(std::io::stdout())),
-        Some(file) => Some(Box::new(File::create(file).map_err(|e| CliError::Failure(format!("{}: {e}", file.display())))?)),
+        Some(file) => Some(Box::new(create(file)?)),
         None => None,
     };
     let done =

@@ -117,6 +117,11 @@ impl<'a> Running<'a> {
         if iteration_s > 0.0 { 1.0 / iteration_s / self.app.traits.slowdown } else { 0.0 }
     }
 
+    /// Whether any type can run it with what it asks for.
+    pub(super) fn runs_somewhere(&self) -> bool {
+        self.rates.iter().any(|rate| *rate > 0.0)
+    }
+
     /// The batch that the job asks for, as it is split on some GPUs.
     fn given(&self, pool: usize, counts: &[u32]) -> Batch {
         let limits = BatchLimits { samples_most: self.app.speeds[pool].samples_most(counts), ..self.limits(pool) };

@@ -5,6 +5,7 @@
 //! network, only by jobs that are other than it thinks. Whoever restarts counts as one that sends.
 
 use alloc::{
+    collections::BTreeMap,
     string::{String, ToString as _},
     vec::Vec,
 };
@@ -16,6 +17,10 @@ use super::{
     super::network::{Foreseer, NetworkControl, Standing},
     job::Running,
 };
+use crate::statistics::weighted;
+
+/// Share of the time in which iterations are at most as long as the p99.
+const P99: f64 = 0.99;
 
 /// The fabric of elastic jobs.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +40,8 @@ pub(super) struct OnFabric<'a> {
     pools: Vec<Pool>,
     /// Time of GPUs of jobs that span nodes, and the same weighted by how much longer their iterations were.
     spanned: (f64, f64),
+    /// Their time by how much longer their iterations were: floats that are not negative are in the order of their bits.
+    by_longer: BTreeMap<u64, f64>,
 }
 
 impl<'a> OnFabric<'a> {
@@ -46,7 +53,7 @@ impl<'a> OnFabric<'a> {
         }
         let hosts = pools.iter().map(|pool| pool.nodes).fold(0, u32::saturating_add);
         let foreseer = Foreseer::new(network.router, hosts, most_gpus(pools), network.control)?;
-        Ok(Self { foreseer, sight: network.sight, pools: pools.to_vec(), spanned: (0.0, 0.0) })
+        Ok(Self { foreseer, sight: network.sight, pools: pools.to_vec(), spanned: (0.0, 0.0), by_longer: BTreeMap::new() })
     }
 
     /// Lets a policy decide, which may ask.
@@ -76,6 +83,7 @@ impl<'a> OnFabric<'a> {
             if let Some(standing) = standing {
                 let gpu_s = standing.parts.iter().map(|(_, gpus)| gpus.len() as f64).sum::<f64>() * seconds;
                 self.spanned = (self.spanned.0 + gpu_s, self.spanned.1 + gpu_s * longer);
+                *self.by_longer.entry(longer.max(0.0).to_bits()).or_default() += gpu_s;
             }
         }
         Ok(())
@@ -83,6 +91,11 @@ impl<'a> OnFabric<'a> {
 
     pub(super) fn longer_mean(&self) -> f64 {
         if self.spanned.0 > 0.0 { self.spanned.1 / self.spanned.0 } else { 1.0 }
+    }
+
+    pub(super) fn longer_p99(&self) -> f64 {
+        let by_longer: Vec<(f64, f64)> = self.by_longer.iter().map(|(longer, gpu_s)| (f64::from_bits(*longer), *gpu_s)).collect();
+        weighted(&by_longer, P99 * self.spanned.0).unwrap_or(1.0)
     }
 
     pub(super) fn predicted(&self) -> u64 {

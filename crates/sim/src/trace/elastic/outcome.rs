@@ -2,6 +2,9 @@
 
 use alloc::vec::Vec;
 
+use super::super::outcome::p99_s;
+use crate::statistics;
+
 /// When each job was done, and what it took to decide.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ElasticOutcome {
@@ -20,6 +23,8 @@ pub struct ElasticOutcome {
     /// On a fabric: how many times as long iterations of jobs that span nodes took as on a network that is in nobody's way, each by the time
     /// of its GPUs.
     pub longer_mean: Option<f64>,
+    /// The 99th percentile of the same.
+    pub longer_p99: Option<f64>,
     /// On a fabric: how many different meetings of jobs the planner predicted.
     pub predicted: u64,
 }
@@ -28,10 +33,16 @@ impl ElasticOutcome {
     /// The mean completion time.
     #[must_use]
     pub fn mean_s(&self) -> f64 {
-        self.jct_s.iter().sum::<f64>() / self.jct_s.len().max(1) as f64
+        statistics::mean(&self.jct_s)
     }
 
-    /// The completion time below which a share of the jobs lies, between the two next ones.
+    /// The completion time at place 0.99 n of the sorted ones, as of jobs that are not elastic.
+    #[must_use]
+    pub fn p99_s(&self) -> f64 {
+        p99_s(&self.jct_s)
+    }
+
+    /// The completion time below which a share of the jobs lies, between the two next ones, as the scripts of Sia's authors take it.
     #[must_use]
     pub fn quantile_s(&self, share: f64) -> f64 {
         quantile(&self.jct_s, share)
@@ -51,11 +62,5 @@ impl ElasticOutcome {
 }
 
 fn quantile(of: &[f64], share: f64) -> f64 {
-    let mut sorted = of.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = share.clamp(0.0, 1.0) * sorted.len().saturating_sub(1) as f64;
-    // Casting cuts.
-    let below = place as usize;
-    let (Some(low), Some(high)) = (sorted.get(below), sorted.get(below + 1).or(sorted.last())) else { return 0.0 };
-    low + (high - low) * (place - below as f64)
+    statistics::interpolated(&statistics::sorted(of), share).unwrap_or(0.0)
 }

@@ -86,6 +86,30 @@ pub enum ElasticError {
         /// Its name.
         name: String,
     },
+    /// A job that asks for more GPUs than any type has, under a policy that gives what is asked for.
+    #[error("line {line}: job {} asks for {gpus} GPUs; the largest type has {has}", OneLine(format_args!("{id:?}")))]
+    TooLarge {
+        /// Where.
+        line: u64,
+        /// Which job.
+        id: String,
+        /// What it asks for.
+        gpus: u32,
+        /// GPUs of the type that has most.
+        has: u32,
+    },
+    /// A job that runs on no type as it asks to, under a policy that gives what is asked for.
+    #[error("line {line}: job {} asks for {gpus} GPUs; nothing was measured of {application} with so many", OneLine(format_args!("{id:?}")))]
+    Unmeasured {
+        /// Where.
+        line: u64,
+        /// Which job.
+        id: String,
+        /// What it asks for.
+        gpus: u32,
+        /// Its application.
+        application: String,
+    },
     /// The policy decided what cannot be done; nothing of it was carried out.
     #[error("at {now_s} s the policy decided what cannot be done: {source}")]
     Unfit {
@@ -146,6 +170,9 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
         let app = app.ok_or_else(|| ElasticError::Application { line: submission.line, name: name() })?;
         jobs.push(Running::new(index, submission, app, treatment, &pools));
     }
+    if !setup.rule.tunes() {
+        jobs.iter().try_for_each(|job| check_asked(job, &pools))?;
+    }
     let on_fabric = setup.network.map(|network| OnFabric::new(&network, &pools)).transpose();
     let mut world = World {
         on_fabric: on_fabric.map_err(|problem| ElasticError::Network { now_s: 0.0, problem })?,
@@ -178,6 +205,17 @@ pub fn run(trace: &[ElasticSubmission], setup: &ElasticSetup<'_>) -> Result<Elas
     let left: Vec<&Running<'_>> = jobs.iter().filter(|job| job.ended_s.is_none()).collect();
     let id = left.first().map(|job| job.submission.id.clone()).unwrap_or_default();
     Err(ElasticError::TooLong { now_s: round as f64 * setup.round_s, left: left.len(), id })
+}
+
+/// Refuses a job that would wait for ever: no type has what it asks for.
+fn check_asked(job: &Running<'_>, pools: &[Pool]) -> Result<(), ElasticError> {
+    if job.runs_somewhere() {
+        return Ok(());
+    }
+    let ElasticSubmission { line, gpus, .. } = *job.submission;
+    let (id, application) = (job.submission.id.clone(), job.submission.application.clone());
+    let has = pools.iter().map(Pool::gpus).max().unwrap_or(0);
+    Err(if gpus > has { ElasticError::TooLarge { line, id, gpus, has } } else { ElasticError::Unmeasured { line, id, gpus, application } })
 }
 
 /// Lets jobs that span nodes lose a part of their speed where they share one.
@@ -252,7 +290,8 @@ impl World<'_> {
         self.outcome.makespan_s = (ended_s - began_s).max(0.0);
         self.outcome.restarts = jobs.iter().map(|job| job.restarts).collect();
         if let Some(on_fabric) = &self.on_fabric {
-            (self.outcome.longer_mean, self.outcome.predicted) = (Some(on_fabric.longer_mean()), on_fabric.predicted());
+            (self.outcome.longer_mean, self.outcome.longer_p99) = (Some(on_fabric.longer_mean()), Some(on_fabric.longer_p99()));
+            self.outcome.predicted = on_fabric.predicted();
         }
         self.outcome.gpu_s = jobs.iter().map(|job| job.gpu_s.clone()).collect();
         self.outcome

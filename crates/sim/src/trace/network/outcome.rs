@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use units::LinkId;
 
 use super::{Network, busy::LinkStay};
+use crate::statistics::weighted;
 
 /// Share of iterations that are at most as long as the p99.
 const P99: f64 = 0.99;
@@ -34,7 +35,8 @@ pub struct NetworkOutcome {
     /// Difference between what was played and what the planner predicted, as a share of the prediction: the mean over the time, and the largest. `None`
     /// where nothing was predicted.
     pub predicted_off: Option<(f64, f64)>,
-    /// The dozen links that were busiest, each with the share of its capacity that it carried until the last job ended; the busiest first.
+    /// The dozen links that were busiest, each with the share of its capacity that it carried from the first submission to the last end; the busiest
+    /// first.
     pub busiest: Vec<(LinkId, f64)>,
     /// Who sent over these links from when to when: link by link in the same order, each in order of time. Of more than a million on all links
     /// the first.
@@ -42,8 +44,8 @@ pub struct NetworkOutcome {
 }
 
 impl Network<'_> {
-    /// What came of it until `now_s`.
-    pub(in crate::trace) fn outcome(&self, now_s: f64) -> NetworkOutcome {
+    /// What came of it from the first submission until `now_s`.
+    pub(in crate::trace) fn outcome(&self, began_s: f64, now_s: f64) -> NetworkOutcome {
         let mut samples: Vec<(f32, f64)> = Vec::new();
         if self.undisturbed.1 > 0.0 {
             samples.push((1.0, self.undisturbed.1));
@@ -72,7 +74,7 @@ impl Network<'_> {
         let all: f64 = samples.iter().map(|sample| sample.1).sum();
         let mean = samples.iter().map(|(ratio, weight)| f64::from(*ratio) * weight).sum::<f64>() / all;
         let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let busiest = self.busy.busiest(now_s, |link| self.capacity(link));
+        let busiest = self.busy.busiest(now_s - began_s, |link| self.capacity(link));
         NetworkOutcome {
             iteration_mean: if all > 0.0 { mean } else { 1.0 },
             iteration_p99: percentile(&samples, P99 * all),
@@ -90,13 +92,7 @@ impl Network<'_> {
     }
 }
 
-/// The first value below which that much weight is; 1 for none.
+/// 1 for none.
 fn percentile(samples: &[(f32, f64)], weight: f64) -> f64 {
-    let mut sum = 0.0;
-    let found = samples.iter().find(|(_, own)| {
-        sum += own;
-        sum >= weight
-    });
-    // Rounding of the sum may leave the last value a hair below the whole weight.
-    found.or(samples.last()).map_or(1.0, |(ratio, _)| f64::from(*ratio))
+    weighted(samples, weight).map_or(1.0, f64::from)
 }

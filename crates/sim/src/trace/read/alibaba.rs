@@ -20,7 +20,7 @@ const COLUMNS: [&str; 6] = ["name", "num_gpu", "creation_time", "deletion_time",
 const REQUIRED: usize = 5;
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    Gathered::of_rows(text, &COLUMNS, REQUIRED, take)?.done_from_first()
+    Gathered::of_rows(text, &COLUMNS, REQUIRED, take)?.done_from_first(text)
 }
 
 fn take(gathered: &mut Gathered, row: &Row<'_>) -> Result<(), TraceError> {

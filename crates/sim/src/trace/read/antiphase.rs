@@ -72,7 +72,7 @@ pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
         let (job, profile) = job(row, &mut synthesised, gathered)?;
         gathered.push(job, profile)
     };
-    Gathered::of_rows(text, &COLUMNS, REQUIRED, take)?.done()
+    Gathered::of_rows(text, &COLUMNS, REQUIRED, take)?.done(text)
 }
 
 fn job(row: &Row<'_>, synthesised: &mut Synthesised, gathered: &mut Gathered) -> Result<(TraceJob, Profile), TraceError> {

@@ -16,8 +16,9 @@ use super::{
     timed::{SECONDS, SECONDS_RANGE},
 };
 
-/// Most samples of a batch.
+/// Most samples of a batch, far above what any application learns from at once.
 const SAMPLES: (f64, f64) = (1.0, 1e7);
+const BATCH_MAX: u32 = 10_000_000;
 /// Longest iteration, in seconds.
 const ITERATION_S: (f64, f64) = (0.0, 1e5);
 /// Most iterations.
@@ -43,9 +44,14 @@ pub fn read_elastic(text: &str) -> Result<Vec<ElasticSubmission>, TraceError> {
         lines.insert(id.clone(), line);
         let submitted_s = row.number(1, SECONDS_RANGE.0, SECONDS_RANGE.1, SECONDS)?;
         let application = row.name(2)?.to_string();
-        jobs.push(ElasticSubmission { id, line, submitted_s, application, gpus: row.whole(3)?, batch: row.whole(4)? });
+        jobs.push(ElasticSubmission { id, line, submitted_s, application, gpus: row.whole(3)?, batch: batch(&row)? });
     }
-    if jobs.is_empty() { Err(TraceError::Empty) } else { Ok(jobs) }
+    if jobs.is_empty() { Err(TraceError::empty(text, "a job that could be played")) } else { Ok(jobs) }
+}
+
+fn batch(row: &Row<'_>) -> Result<u32, TraceError> {
+    let batch = row.whole(4)?;
+    if batch > BATCH_MAX { Err(row.bad(4, "a whole number from 1 to 10,000,000")) } else { Ok(batch) }
 }
 
 fn sample(row: &Row<'_>, from: usize) -> Result<Sample, TraceError> {
@@ -65,7 +71,7 @@ pub fn read_measured(placements: &str, scalability: &str) -> Result<Measured, (T
     read_placements(placements, &mut measured).map_err(|e| (e, false))?;
     read_scalability(scalability, &mut measured).map_err(|e| (e, true))?;
     measured.sort();
-    if measured.is_empty() { Err((TraceError::Empty, false)) } else { Ok(measured) }
+    if measured.is_empty() { Err((TraceError::empty(placements, "a measurement"), false)) } else { Ok(measured) }
 }
 
 fn read_placements(text: &str, measured: &mut Measured) -> Result<(), TraceError> {
@@ -99,7 +105,8 @@ pub fn read_learning(traits: &Traits, files: &[String]) -> Result<Learning, (Tra
     }
     // What no file says is no part of the training.
     learning.ends.retain(|end| end.is_finite());
-    if learning.ends.is_empty() { Err((TraceError::Empty, 0)) } else { Ok(learning) }
+    let first = files.first().map_or("", String::as_str);
+    if learning.ends.is_empty() { Err((TraceError::empty(first, "a part of a training"), 0)) } else { Ok(learning) }
 }
 
 fn read_validation(text: &str, ends: &mut [f64]) -> Result<Vec<(f64, f64)>, TraceError> {

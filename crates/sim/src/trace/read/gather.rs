@@ -105,14 +105,14 @@ impl Gathered {
     }
 
     /// The trace on a clock that begins with the first submission: seconds since 1970 would be too many for what counts as one event.
-    pub(super) fn done_from_first(mut self) -> Result<Trace, TraceError> {
+    pub(super) fn done_from_first(mut self, text: &str) -> Result<Trace, TraceError> {
         let first_s = self.trace.jobs.iter().map(|job| job.submitted_s).fold(f64::INFINITY, f64::min);
         self.trace.jobs.iter_mut().for_each(|job| job.submitted_s -= first_s);
-        self.done()
+        self.done(text)
     }
 
     /// The trace, which has jobs.
-    pub(super) fn done(self) -> Result<Trace, TraceError> {
-        if self.trace.jobs.is_empty() { Err(TraceError::Empty) } else { Ok(self.trace) }
+    pub(super) fn done(self, text: &str) -> Result<Trace, TraceError> {
+        if self.trace.jobs.is_empty() { Err(TraceError::empty(text, "a job that could be played")) } else { Ok(self.trace) }
     }
 }

@@ -17,7 +17,7 @@ use super::{
 const COLUMNS: [&str; 4] = ["job_id", "gpu_num", "submit_time", "duration"];
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
-    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done_from_first()
+    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done_from_first(text)
 }
 
 fn take(gathered: &mut Gathered, row: &Row<'_>) -> Result<(), TraceError> {

@@ -65,7 +65,7 @@ fn worker(row: &Row<'_>) -> Result<u32, TraceError> {
 
 pub(super) fn read(text: &str, workers: &LingjunWorkers) -> Result<Trace, TraceError> {
     let take = |gathered: &mut Gathered, row: &Row<'_>| job(gathered, row, workers);
-    Gathered::of_rows(text, &JOB_COLUMNS, JOB_REQUIRED, take)?.done_from_first()
+    Gathered::of_rows(text, &JOB_COLUMNS, JOB_REQUIRED, take)?.done_from_first(text)
 }
 
 fn job(gathered: &mut Gathered, row: &Row<'_>, workers: &LingjunWorkers) -> Result<(), TraceError> {

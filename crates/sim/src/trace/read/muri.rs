@@ -30,7 +30,7 @@ const COLUMNS: [&str; 11] = [
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
     let take = |gathered: &mut Gathered, row: &Row<'_>| job(row).and_then(|(job, profile)| gathered.push(job, profile));
-    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done()
+    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done(text)
 }
 
 fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {

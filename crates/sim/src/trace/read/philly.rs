@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
             None => gathered.leave_out(),
         }
     }
-    gathered.done_from_first()
+    gathered.done_from_first(text)
 }
 
 /// The job of an entry, `None` for one that cannot be played.

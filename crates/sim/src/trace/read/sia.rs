@@ -83,6 +83,10 @@ const APPLICATIONS: [Application; 5] = [
     },
 ];
 
+/// What an error says of the applications; NeuMF has only a number of epochs in the artifact, and no iterations.
+const APPLICATIONS_SAID: &str =
+    "cifar10, bert, deepspeech2, imagenet or yolov3 (elastic policies play ncf, too: its iterations are not known)";
+
 impl Application {
     /// Computing and sending of an iteration, in milliseconds.
     fn times_ms(&self, replicas: u32, batch: u32) -> (f64, f64) {
@@ -95,7 +99,7 @@ impl Application {
 
 pub(super) fn read(text: &str) -> Result<Trace, TraceError> {
     let take = |gathered: &mut Gathered, row: &Row<'_>| job(row).and_then(|(job, profile)| gathered.push(job, profile));
-    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done()
+    Gathered::of_rows(text, &COLUMNS, COLUMNS.len(), take)?.done(text)
 }
 
 fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {
@@ -103,7 +107,7 @@ fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {
     let submitted_s = row.number(1, SECONDS_RANGE.0, SECONDS_RANGE.1, SECONDS)?;
     let name = row.given(2).unwrap_or_default();
     let application = APPLICATIONS.iter().find(|application| application.name == name);
-    let application = application.ok_or_else(|| TraceError::Model { line, name: name.to_string() })?;
+    let application = application.ok_or_else(|| row.bad(2, APPLICATIONS_SAID))?;
     let (gpus, batch) = (row.whole(3)?, row.whole(4)?);
     let iterations = application.iterations.iter().find(|(of, _)| *of == batch).map(|(_, iterations)| f64::from(*iterations));
     let iterations = iterations.ok_or_else(|| row.bad(4, "a batch whose iterations the artifact counted for this application"))?;

@@ -59,7 +59,8 @@ struct Policy {
     name: &'static str,
     /// Its paper: decisions at 64 GPUs (Sia, section 4). Its traces are others.
     published: Figures,
-    /// The authors' simulator (siasosp23/artifacts aaf7a0d), run again on this trace.
+    /// The authors' simulator (siasosp23/artifacts aaf7a0d), run again on this trace. It prints when the last job ended on the trace's clock, on which the
+    /// first job is submitted at 401 s; the makespan here is from that time on, as everywhere.
     peer: Figures,
     artifact: ElasticRule,
     paper: ElasticRule,
@@ -79,14 +80,14 @@ const POLICIES: [Policy; 4] = [
     Policy {
         name: "Sia",
         published: decisions(96.0, 426.0),
-        peer: [Some(0.511_9), Some(0.187_8), Some(5.396_5), Some(8.432_2), Some(4.2), Some(0.156), Some(15.14), Some(21.28)],
+        peer: [Some(0.511_9), Some(0.187_8), Some(5.396_5), Some(8.320_8), Some(4.2), Some(0.156), Some(15.14), Some(21.28)],
         artifact: ElasticRule::Sia(SiaOptions::ARTIFACT),
         paper: ElasticRule::Sia(SiaOptions::PAPER),
     },
     Policy {
         name: "Gavel",
         published: decisions(13.0, 28.0),
-        peer: [Some(0.720_5), Some(0.174_9), Some(6.866_6), Some(9.723_9), Some(1.55), Some(0.169), Some(10.32), Some(22.88)],
+        peer: [Some(0.720_5), Some(0.174_9), Some(6.866_6), Some(9.612_5), Some(1.55), Some(0.169), Some(10.32), Some(22.88)],
         artifact: ElasticRule::Gavel,
         paper: ElasticRule::Gavel,
     },
@@ -210,7 +211,8 @@ fn figures(outcome: &ElasticOutcome) -> Figures {
 }
 
 /// Where the columns differ, each in a sentence.
-const DIFFERENCES: [&str; 7] = [
+const DIFFERENCES: [&str; 8] = [
+    "Makespans count from the first submission. The peer prints the time of the last end on the trace's clock, on which the first job comes at 401 s (0.11 h); that is subtracted here.",
     "Published are decisions at 64 GPUs only: the paper's traces are others than this one. Peer is the simulator of its authors (commit aaf7a0d, with CBC and ECOS), run again on this trace; decisions are CPU time of one core there as here.",
     "Artifact is our code in that simulator's world: costs rounded to cents, any type for a job that never ran, nodes one after the other, and no restart where a job has as many GPUs of each of as many nodes as before.",
     "Rounding makes many configurations equal, and which of these is chosen is up to the solver. Ours draws, and the artifact column of Sia is the mean of ten draws, with the least and the most of them: the mean completion time of one job, ImageNet, moves by hours, and that of all by more than the peer is off.",
