@@ -141,7 +141,7 @@ fn an_elastic_policy_uses_an_option_or_refuses_it() {
     ];
     // With another policy, another timing or a fabric.
     let sometimes = ["--profiles", "--round", "--search", "--sight", "--seed"];
-    let refused: [&[&str]; 17] = [
+    let refused: [&[&str]; 18] = [
         &["--workers", "w.csv"],
         &["--faults", "f.csv"],
         &["--host-mtbf-h", "10", "--host-mttr-h", "1"],
