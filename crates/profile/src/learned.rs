@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::{
     dims::{Dims, Scope},
-    document::{DocumentError, PhaseDocument, ProfileDocument, SCHEMA, from_json, parse},
+    document::{DOCUMENT_BYTES_MAX, DocumentError, PhaseDocument, ProfileDocument, SCHEMA, from_json, parse},
     profile::{Profile, Source, refuse},
     synth::{PERIOD_ROUND_NS, ROUND_NS},
 };
@@ -53,13 +53,14 @@ struct LearnedPhase {
 /// # Errors
 /// [`DocumentError`] with the key path and the value.
 pub fn parse_for(text: &str, name: &str, hosts: usize) -> Result<Profile, DocumentError> {
+    // The size comes first, so no parser meets an unbounded text.
+    if text.len() > DOCUMENT_BYTES_MAX {
+        return Err(DocumentError::TooLarge { bytes: text.len() });
+    }
     let json = text.trim_start_matches('\u{feff}');
     let is_learned = serde_json::from_str::<Head>(json).is_ok_and(|head| head.schema.as_deref() == Some(LEARNED_SCHEMA));
     if !is_learned {
         return parse(text);
-    }
-    if text.len() > crate::DOCUMENT_BYTES_MAX {
-        return Err(DocumentError::TooLarge { bytes: text.len() });
     }
     let learned: Learned = from_json(text)?;
     if !learned.periodic {
@@ -122,6 +123,7 @@ mod tests {
         assert_eq!(said(none), "periodic: false (the rate does not vary); a job without a period has no profile");
         assert!(said(&LEARNED.replace("2399", "-1")).starts_with("phases[0].rate_mbps: "), "{}", said(&LEARNED.replace("2399", "-1")));
         assert!(said(&LEARNED.replace("0.9", "1.9")).starts_with("confidence: "));
+        assert!(said(&format!("{LEARNED}{}", " ".repeat(DOCUMENT_BYTES_MAX))).contains("a profile has at most"));
         assert!(said(&LEARNED.replace("learned/v1", "learned/v2")).starts_with("schema: "));
     }
 }
