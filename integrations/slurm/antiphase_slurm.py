@@ -33,6 +33,8 @@ CONFIG = "/etc/antiphase/slurm.ini"
 """The configuration, unless ANTIPHASE_SLURM_CONFIG names another one."""
 HOSTS_MAX = 100_000
 """Most hosts of one list: above any fabric, and a mistyped range must not fill the memory of the controller's machine."""
+LIST_CHARS_MAX = 1 << 20
+"""Longest list of hosts: as many hosts with names of ten characters, each by itself."""
 PROFILE_BYTES_MAX = 1 << 20
 """Largest profile document that the service takes."""
 SQUEUE_S = 30
@@ -41,6 +43,7 @@ SQUEUE_S = 30
 _NUMBERS = ("batch", "cp", "dp", "ep", "gpu_gflops", "gpus_per_host", "micro_batches", "nics_per_host", "pp", "ranks", "tp")
 _TEXTS = ("nic", "strategy")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_PIECE = re.compile(r"(?P<plain>[^\[\],\s]+)|\[(?P<inside>[0-9,-]+)\]|(?P<comma>,)")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -108,25 +111,42 @@ def _to_stderr(line: str) -> None:
 
 def hosts(text: str) -> list[str]:
     """The names of a list such as `a[01-03,7],b-x[1-2]y`, in its order (slurm.conf(5))."""
+    if len(text) > LIST_CHARS_MAX:
+        raise Wrong(f"{text!r:.100}: a list of {len(text)} characters; at most {LIST_CHARS_MAX}")
     out: list[str] = []
     for part in _parts(text):
-        pieces = re.split(r"\[([^\[\]]*)\]", part)
-        choices = [list(islice(_numbers(piece), HOSTS_MAX + 1)) if odd % 2 else [piece] for odd, piece in enumerate(pieces)]
+        choices: list[list[str]] = []
         count = 1
-        for choice in choices:
-            count *= len(choice)
-        if len(out) + count > HOSTS_MAX:
-            raise Wrong(f"{text!r:.100}: more than {HOSTS_MAX} hosts")
+        for inside, piece in part:
+            choices.append(list(islice(_numbers(piece), HOSTS_MAX + 1)) if inside else [piece])
+            count *= len(choices[-1])
+            # Before the next brackets are read: together they hold more than memory does.
+            if len(out) + count > HOSTS_MAX:
+                raise Wrong(f"{text!r:.100}: more than {HOSTS_MAX} hosts")
         out += ["".join(one) for one in product(*choices)]
     return out
 
 
-def _parts(text: str) -> list[str]:
-    """The list at its commas, but for those in brackets."""
-    # One character at a time: a repetition within a repetition takes twice as long for each character of a text that does not fit.
-    if not re.fullmatch(r"(?:[^\[\],\s]|\[[0-9,-]+\]|,)+", text):
-        raise Wrong(f"{text!r:.100}: no list of hosts")
-    return [part for part in re.split(r",(?![^\[]*\])", text) if part]
+def _parts(text: str) -> Iterator[list[tuple[bool, str]]]:
+    """The list at its commas, but for those in brackets; each part as what is within brackets and what is not."""
+    if not text:
+        raise Wrong("'': no list of hosts")
+    at = 0
+    part: list[tuple[bool, str]] = []
+    # Piece by piece, and none is looked at twice: one expression for all of it took seconds for a long list.
+    while at < len(text):
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            raise Wrong(f"{text!r:.100}: no list of hosts")
+        at = piece.end()
+        if piece.lastgroup == "comma":
+            if part:
+                yield part
+            part = []
+        else:
+            part.append((piece.lastgroup == "inside", piece[piece.lastgroup or 0]))
+    if part:
+        yield part
 
 
 def _numbers(text: str) -> Iterator[str]:
@@ -153,7 +173,12 @@ def spec(name: str, comment: str, nodes: str, profiles: str) -> Optional[JobSpec
     profile, *options = said[0].split(":")
     if len(said) > 1 or not _NAME.fullmatch(profile):
         raise Wrong(f"comment {comment!r:.100}: expected one antiphase=PROFILE[:KEY=VALUE...]")
-    keys: dict[str, str] = dict(option.partition("=")[::2] for option in options)
+    keys: dict[str, str] = {}
+    for option in options:
+        key, _, value = option.partition("=")
+        if not key or not value or key in keys:
+            raise Wrong(f"comment {comment!r:.100}: {option!r:.100}: expected KEY=VALUE, each key once")
+        keys[key] = value
     hold, where = keys.pop("hold", None), hosts(nodes)
     file = Path(profiles) / f"{profile}.json"
     if file.is_file():

@@ -19,6 +19,10 @@ VERSIONS = ("1.26.0", "1.31.0", "1.37.0")
 
 FABRIC = pathlib.Path(__file__).resolve().parents[2] / "examples/testbed/fabric.yaml"
 
+# A switch that tells by sFlow, and what it needs of the chart: a key, ports of container and Service, and of the policy.
+SWITCH = '[sflow.exporters.leaf1]\naddress = "192.0.2.1"\n[sflow.exporters.leaf1.ports]\nh1 = 1001\n'
+SFLOW = ['listen = "0.0.0.0:6343"', "{name: sflow, containerPort: 6343,", "{name: sflow, port: 6343,", "{port: 6343, protocol: UDP}"]
+
 # Values as somebody may set them, with what has to be in the text that is rendered.
 CASES = {
     "defaults": ({}, ["kind: DaemonSet", "kind: StatefulSet", "kind: NetworkPolicy", 'address = "demo-topology.antiphase.svc:7480"']),
@@ -28,9 +32,12 @@ CASES = {
             "topology": {
                 "fabric": FABRIC.read_text(),
                 "control": "turns",
+                "keys": {"ecmp": "hashed:7", "objective": "quiet", "discovery": "grow"},
                 "extraConfig": "[extender]\nenabled = true\n",
+                "sflow": {"port": 6343, "exporters": SWITCH},
+                "revoked": "revoked.pem",
                 "storage": {"size": "2Gi", "className": "fast"},
-                "service": {"type": "LoadBalancer", "annotations": {"a": "b"}},
+                "service": {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "annotations": {"a": "b"}},
                 "nodeSelector": {"a": "b"},
                 "tolerations": [{"operator": "Exists"}],
                 "affinity": {"nodeAffinity": {}},
@@ -38,19 +45,36 @@ CASES = {
             "agent": {
                 "address": "topology.example:7480",
                 "tls": {"secret": "agents"},
-                "extraConfig": "[lldp]\nmode = \"lldpd\"\n",
+                "serverName": "topology.internal",
+                "keys": {"host": "gpu-01"},
+                "extraConfig": "# ours\n[lldp]\nmode = \"capture\"\n",
+                "capabilities": ["NET_RAW"],
                 "nodeSelector": {"nvidia.com/gpu.present": "true"},
             },
-            "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+            "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "sflowFrom": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]},
             "serviceAccount": {"annotations": {"a": "b"}},
         },
-        ["fabric.yaml", 'control = "turns"', "registry.example/a:9", "secretName: agents", "cidr: 10.0.0.0/8", "storageClassName: fast"],
+        SFLOW
+        + ['ecmp = "hashed:7"', 'discovery = "grow"', 'host = "gpu-01"', 'add: ["NET_RAW"]', 'server_name = "topology.internal"']
+        + ["revoked.pem", "externalTrafficPolicy: Local", "cidr: 192.0.2.0/24"]
+        + ["fabric.yaml", 'control = "turns"', "registry.example/a:9", "secretName: agents", "cidr: 10.0.0.0/8", "storageClassName: fast"],
     ),
     "no agent": ({"agent": {"enabled": False}, "networkPolicy": {"enabled": False}}, ["kind: StatefulSet"]),
 }
 
 # Mistakes that have to be named.
 MISTAKES = [{"topolgy": {}}, {"topology": {"control": "turn"}}, {"agent": {"pageDirectory": "run"}}, {"topology": {"tlsSecret": ""}}]
+# What would stand in the table above it, be in the file twice, or be a port that the service cannot open.
+MISTAKES += [{"topology": {"extraConfig": 'ecmp = "spread"'}}, {"agent": {"extraConfig": 'host = "x"'}}, {"topology": {"keys": {"listen": "x"}}}]
+MISTAKES += [{"topology": {"sflow": {"port": 514}}}, {"topology": {"sflow": {"port": 7480}}}, {"agent": {"capabilities": "NET_RAW"}}]
+
+# Mistakes that only the templates see, with what they say.
+REFUSED = [
+    ({"agent": {"extraConfig": '[lldp]\nmode = "lldpd"\n'}}, "the image has no lldpctl"),
+    ({"agent": {"extraConfig": '[lldp]\nmode = "capture"\n'}}, "needs agent.capabilities"),
+    ({"topology": {"sflow": {"port": 6343, "exporters": SWITCH}, "extraConfig": "[sflow]\n"}}, "which topology.sflow writes too"),
+    ({"topology": {"sflow": {"port": 6343}}}, "topology.sflow.exporters has a table"),
+]
 
 
 def configuration_is_taken(document, programs):
@@ -100,6 +124,15 @@ def main():
                 chart.validate_schema(values)
             except helm_python.HelmError as error:
                 print("refused: %s" % str(error).splitlines()[-1].strip())
+            else:
+                raise AssertionError("%s is taken" % values)
+
+        for values, words in REFUSED:
+            try:
+                chart.render(values=values, name="demo", namespace="antiphase")
+            except helm_python.HelmError as error:
+                assert words in str(error), error
+                print("refused: %s" % words)
             else:
                 raise AssertionError("%s is taken" % values)
 

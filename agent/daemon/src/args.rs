@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Keeps training jobs to their slots on this node, and reads its counters
+/// Tells gates on this node their turns or slots, and reads its counters
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "antiphase-agent", version)]
 pub struct Args {

@@ -20,8 +20,6 @@ const SAMPLING_MS_MAX: u64 = 1_000;
 const SETTLE_S_MAX: u64 = 600;
 /// Slowest telemetry: the service shows what happens now.
 const TELEMETRY_MS_MAX: u64 = 60_000;
-/// Longest name of a host: of a name in DNS.
-const HOST_BYTES_MAX: usize = 253;
 /// Most patterns of names in one list.
 const PATTERNS_MAX: usize = 256;
 
@@ -295,10 +293,9 @@ impl Config {
 
     fn check(&self) -> Result<(), ConfigError> {
         let bad = |key: &str, value: &dyn core::fmt::Display, wanted: &str| Err(ConfigError(format!("{key} = {value}: {wanted}")));
-        let fits = |host: &str| (1..=HOST_BYTES_MAX).contains(&host.len()) && !host.chars().any(|c| c.is_control() || c.is_whitespace());
-        // The name goes to the service and into log lines, so white space and control characters stay out of it.
-        if !fits(&self.host) {
-            return bad("host", &format_args!("{:?}", self.host), "must be 1 to 253 bytes without white space");
+        // The service asks the same of the name in a hello: an agent of another name would never be heard.
+        if let Err(problem) = units::check_name(&self.host) {
+            return bad("host", &format_args!("{:?}", self.host), &problem.to_string());
         }
         // A relative path would depend on where the agent was started, and gates look in one place.
         if !self.page_dir.is_absolute() {
@@ -419,6 +416,10 @@ mod tests {
         assert!(error("[counters]\ntelemetry_ms = 105\n").starts_with("counters.telemetry_ms = 105: must be a multiple"));
         assert_eq!(error("page_dir = \"run\"\n"), "page_dir = run: must be an absolute path");
         assert!(error("host = \"a b\"\n").starts_with("host = \"a b\""));
+        // What the service would refuse in a hello is told here.
+        for host in ["gpu/01", "gpu-01\u{e9}", ".gpu", &"g".repeat(254)] {
+            assert!(error(&format!("host = \"{host}\"\n")).starts_with("host = \""), "{host}");
+        }
         assert!(error("[metrics]\nlisten = \"here\"\n").starts_with("metrics.listen = \"here\""));
         assert!(error("[service]\naddress = \"topology\"\n").starts_with("service.address = \"topology\": must be HOST:PORT"));
         assert!(error("[service]\naddress = \"::1:7480\"\n").contains("must be HOST:PORT"));

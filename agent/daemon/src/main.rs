@@ -159,6 +159,13 @@ async fn pages(config: &Config) -> anyhow::Result<Pages> {
     let (directory, host) = (config.page_dir.clone(), config.host.clone());
     let what = format!("page_dir = {}", directory.display());
     let pages = in_time(move || Pages::new(&directory, &host)).await.and_then(|pages| Ok(pages?)).context(what)?;
+    if let Some(others) = pages.others() {
+        // Nor here: jobs go on, and `antiphase doctor` says what to do.
+        tracing::warn!(
+            "page_dir = {} {others}: others can put pages there, and shrink one under a job, which ends the job",
+            pages.directory().display()
+        );
+    }
     if let Some(shared) = pages.shared_with() {
         // Not a reason to refuse: on a host of one user nobody else is there to fill it.
         let (page_dir, shared) = (pages.directory().display(), shared.display());

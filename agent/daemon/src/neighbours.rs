@@ -180,12 +180,21 @@ fn lldpctl(stop: &AtomicBool) -> Result<Vec<Neighbour>, String> {
     let mut child = command.spawn().map_err(|error| format!("lldpctl: {error}"))?;
     // The output may be longer than a pipe holds, so a thread reads it while lldpctl runs: a full pipe would stop lldpctl.
     let mut output = child.stdout.take().ok_or("lldpctl: no output")?;
-    let reader = thread::spawn(move || {
+    let read = move || {
         let mut text = String::new();
         // A table longer than may be is refused by its parser, so there is no need to read all of it.
         let bounded = (&mut output).take(lldp::TABLE_BYTES_MAX as u64 + 1).read_to_string(&mut text);
         bounded.map(|_| text)
-    });
+    };
+    let reader = match thread::Builder::new().name("lldpctl".into()).spawn(read) {
+        Ok(reader) => reader,
+        // The system gives no thread now; it may at the next look.
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("a thread to read lldpctl: {error}"));
+        }
+    };
     let mut waited = Duration::ZERO;
     let status = loop {
         match child.try_wait() {

@@ -12,9 +12,10 @@ use std::{
     thread,
 };
 
-use gate::{JobName, PageWriter, Stem, report};
+use gate::{JobName, PageWriter, REPORTS, Stem, report};
 use gate_core::{HELD_PERIOD_MAX, HOLD_LIMIT, Mode, NodeClock, PageChange, PlannedSlot, Schedule, Turn};
 use proto::v1alpha1::{HostPlan, Slot};
+use rustix::process::geteuid;
 use units::{FabricTime, Nanos, NodeTime};
 
 use crate::clock::ClockEstimate;
@@ -83,6 +84,8 @@ impl Pages {
             fs::create_dir_all(directory)?;
             fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
         }
+        // Containers mount it by itself before there is a job. Where it cannot be made now, the first report says why.
+        let _ = report::make_folder(directory);
         Ok(Self {
             directory: directory.into(),
             host: host.into(),
@@ -98,6 +101,12 @@ impl Pages {
     #[must_use]
     pub fn shared_with(&self) -> Option<&Path> {
         shared_with(&self.directory)
+    }
+
+    /// Who else could put files where the pages are, or shrink them, if anybody: another owner of the directory, or whoever may write to it.
+    #[must_use]
+    pub fn others(&self) -> Option<String> {
+        others_of(&self.directory, geteuid().as_raw())
     }
 
     /// Where the pages are.
@@ -271,7 +280,8 @@ impl Pages {
     /// another agent that is alive are locked by it, and stay.
     fn sweep(&mut self) {
         self.swept = true;
-        let Ok(entries) = fs::read_dir(&self.directory) else { return };
+        let folders = [self.directory.clone(), self.directory.join(REPORTS)];
+        let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
         // NAMES_MAX bounds the time of the sweep, because the next heartbeat waits for it.
         let names = entries.take(NAMES_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut left: BTreeSet<Stem> = names.filter_map(|name| Stem::of_file(&name)).collect();
@@ -293,6 +303,16 @@ pub fn shared_with(directory: &Path) -> Option<&Path> {
     let parent = directory.parent()?;
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
     (device(directory).ok()? == device(parent).ok()?).then_some(parent)
+}
+
+/// As [`Pages::others`], for an agent that runs as this user.
+fn others_of(directory: &Path, user: u32) -> Option<String> {
+    let found = fs::metadata(directory).ok()?;
+    let mode = found.mode() & 0o7777;
+    if found.uid() != user && found.uid() != 0 {
+        return Some(format!("belongs to user {}", found.uid()));
+    }
+    (mode & 0o022 != 0).then(|| format!("has mode {mode:04o}"))
 }
 
 impl Led {

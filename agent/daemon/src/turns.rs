@@ -50,13 +50,13 @@ const SPEAKER_FORGOTTEN: Nanos = Nanos(2 * HELD_PERIOD_MAX.0);
 const ROOT: u32 = 0;
 /// Starts without a word of a plugin after which the ring of another rank is read in its place: that process has ended, or sends nothing.
 const SILENT_STARTS_MAX: u32 = 8;
-/// How long reading rests after so many, at least.
+/// Least pause after [`NOTES_AT_ONCE`] notes.
 const REST: Duration = Duration::from_millis(1);
-/// How many times as long as the reading took it rests: who floods the socket takes a tenth of the loop, and not all of it.
+/// The pause is this many times the reading, so a flood of notes takes a tenth of the loop.
 const REST_PER_READING: u32 = 9;
 /// How long it rests at most where the socket cannot be read. The notes that come meanwhile fill the socket; then gates find no room and go at once.
 const UNREAD_REST_MAX: Duration = Duration::from_millis(100);
-/// So long the socket has to be unread for that to be said: files that close take some milliseconds.
+/// The socket must be left unread for this long before the log says so; closing files takes milliseconds.
 const UNREAD_SAID: Duration = Duration::from_secs(1);
 /// It is said no more often.
 const UNREAD_SAID_AGAIN: Duration = Duration::from_secs(60);

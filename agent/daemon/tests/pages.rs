@@ -191,7 +191,7 @@ fn a_hostile_report_lies_within_bounds_or_not_at_all() {
     pages.apply(&plan(1, &[slot("a")]), Some(&clock(1)), now());
     let mut gates = Gates::default();
     gates.follow(directory.path(), pages.led().map(|(job, _)| job), NodeTime(0)).unwrap();
-    let path = directory.path().join("a.report");
+    let path = directory.path().join("reports/a.report");
     // A whole report of a real gate, with bytes overwritten: the checksum refuses most, and the rest is bounded.
     let gate = Gate::open(&gate::Config::new(directory.path(), JobName::try_new("a").unwrap()));
     gate.step();
@@ -230,7 +230,7 @@ fn whatever_an_earlier_run_left_is_taken_back() {
     let mut other = led(&[&others]);
     drop(led(&[&stays, &goes]));
     // A report whose page is gone, a lock whose page was never made, names that no file of a job has, and things that are no files.
-    for name in ["gone.report", ".early.lock", "x~1.page", "notes.txt", ".x.page.1"] {
+    for name in ["reports/gone.report", ".early.lock", "x~1.page", "notes.txt", ".x.page.1"] {
         fs::write(directory.path().join(name), "").unwrap();
     }
     fs::create_dir(directory.path().join("folder.page")).unwrap();
@@ -238,14 +238,18 @@ fn whatever_an_earlier_run_left_is_taken_back() {
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
     pages.apply(&plan(2, &[slot(&stays)]), Some(&clock(1)), now());
     assert_eq!((gone.read(), left.read().unwrap().plan_version), (Err(Reason::NoPage), 3));
-    let mut names: Vec<String> =
-        fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let list = |folder: &str| {
+        let entries = fs::read_dir(directory.path().join(folder)).unwrap();
+        entries.map(|entry| format!("{folder}{}", entry.unwrap().file_name().into_string().unwrap())).collect::<Vec<_>>()
+    };
+    let mut names = [list(""), list("reports/")].concat();
     names.sort_unstable();
     let files = |job: &str| {
-        [("", "page"), ("", "report"), (".", "lock")].map(|(dot, end)| format!("{dot}{}.{end}", JobName::try_new(job).unwrap().stem()))
+        [("", "page"), ("reports/", "report"), (".", "lock")]
+            .map(|(dot, end)| format!("{dot}{}.{end}", JobName::try_new(job).unwrap().stem()))
     };
     let mut wanted = [files(&stays), files(&others)].concat();
-    wanted.extend([".x.page.1", "folder.page", "notes.txt", "x~1.page"].map(str::to_owned));
+    wanted.extend([".x.page.1", "folder.page", "notes.txt", "reports", "x~1.page"].map(str::to_owned));
     wanted.sort_unstable();
     assert_eq!(names, wanted);
     // In order, its own long names go too, with their reports.
@@ -267,7 +271,8 @@ fn an_agent_that_panics_takes_its_pages_back() {
     });
     assert!(agent.join().is_err());
     assert_eq!(gate.read(), Err(Reason::NoPage));
-    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["reports"], "an empty folder");
 }
 
 /// With `reports = "owned"` the agent makes no file that others can write, and reads what was made for the job's user.
@@ -278,7 +283,7 @@ fn an_owned_report_is_made_by_whoever_starts_the_job() {
     let mut gates = Gates::new(Reports::Owned);
     pages.apply(&plan(3, &[slot("a")]), Some(&clock(1_000)), now());
     gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
-    let report = directory.path().join("a.report");
+    let report = directory.path().join("reports/a.report");
     assert!(!report.exists() && gates.report(pages.led(), now()).is_empty());
     fs::write(&report, b"").unwrap();
     fs::set_permissions(&report, fs::Permissions::from_mode(0o644)).unwrap();
@@ -302,4 +307,20 @@ fn a_page_dir_without_a_file_system_of_its_own_is_known() {
     assert_eq!(Pages::new(&below, HOST).unwrap().shared_with(), Some(directory.path()));
     // Mounted for every process of Linux.
     assert_eq!(Pages::new(Path::new("/proc"), HOST).unwrap().shared_with(), None);
+}
+
+#[test]
+fn a_page_dir_in_which_others_can_write_is_known() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = Pages::new(directory.path(), HOST).unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(pages.others(), None);
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    assert_eq!(pages.others().as_deref(), Some("has mode 0777"));
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    if std::os::unix::fs::chown(directory.path(), Some(65_534), None).is_err() {
+        println!("skipped: without root no directory can be given to another user");
+        return;
+    }
+    assert_eq!(pages.others().as_deref(), Some("belongs to user 65534"));
 }

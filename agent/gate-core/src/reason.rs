@@ -41,7 +41,7 @@ reasons! {
     NotHeld = 1, "not-held", false;
     /// The gate is switched off in this process.
     Off = 2, "off", false;
-    /// Another thread of this process is in the gate.
+    /// Another thread of this process is in the gate, or a gate that was opened later takes the job's turns.
     Busy = 3, "busy", false;
     /// There is no schedule page for the job.
     NoPage = 4, "no-page", true;

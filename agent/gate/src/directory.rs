@@ -21,6 +21,9 @@ use crate::words::FILE_BYTES;
 /// Where agents keep their pages unless told otherwise.
 pub const DIRECTORY: &str = "/run/antiphase";
 
+/// Where in that directory the reports are: a folder of their own, so that a container can have it for writing and the pages only for reading.
+pub const REPORTS: &str = "reports";
+
 /// Longest part of a name that goes into a file's name as it is. Linux has 255 bytes for the whole.
 const STEM_MAX: usize = 200;
 
@@ -73,7 +76,7 @@ impl JobName {
     pub fn stem(&self) -> Stem {
         // `units::check_name` lets ASCII through only, so the cut is at the end of a character.
         match self.0.get(..STEM_MAX) {
-            Some(begin) if self.0.len() > STEM_MAX => Stem(format!("{begin}~{:016x}", fnv1a(self.0.as_bytes()))),
+            Some(begin) if self.0.len() > STEM_MAX => Stem(format!("{begin}~{:016x}", units::fnv1a(units::FNV_OFFSET, self.0.as_bytes()))),
             _ => Stem(self.0.clone()),
         }
     }
@@ -111,6 +114,11 @@ impl Stem {
         format!("{}.{extension}", self.0)
     }
 
+    /// Where the report is, below the directory of the pages.
+    pub(crate) fn report(&self, directory: &Path) -> PathBuf {
+        directory.join(REPORTS).join(self.file("report"))
+    }
+
     /// The name of the file that says which agent has the page.
     pub(crate) fn lock_file(&self) -> String {
         format!(".{}{LOCK_END}", self.0)
@@ -127,11 +135,6 @@ impl fmt::Display for JobName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-fn fnv1a(bytes: &[u8]) -> u64 {
-    // Offset basis and prime of FNV-1a with 64 bits, whose arithmetic is modulo 2^64.
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// What a gate is to follow.

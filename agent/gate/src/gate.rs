@@ -355,6 +355,10 @@ impl Inner {
 
     /// A start of a job that takes turns, under a schedule that could be read.
     fn turn(&mut self, came: NodeTime, schedule: &Schedule, phase: u64) -> StepOutcome {
+        // The service hears the newest gate of a job and answers no other: each start of this one would wait for nothing.
+        if matches!(self.report, Destination::Another) {
+            return StepOutcome { start: came, plan_version: schedule.plan_version, ..absent(Reason::Busy) };
+        }
         let (because, start) = match self.turns.begin_phase(came, schedule, phase) {
             TurnDecision::Go(because) => (because, came),
             // Nobody is there to answer.

@@ -54,7 +54,7 @@ mod words;
 
 pub use clock::now;
 pub use complaint::complain;
-pub use directory::{Config, DIRECTORY, JobName, NameError, Stem, is_local};
+pub use directory::{Config, DIRECTORY, JobName, NameError, REPORTS, Stem, is_local};
 pub use gate::Gate;
 pub use gate_core::StepOutcome;
 pub use notes::{Heard, JobNote, NoteReader, Received};

@@ -8,7 +8,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, ErrorKind},
-    os::unix::fs::{FileExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process,
 };
@@ -22,7 +22,7 @@ use units::{Nanos, NodeTime};
 
 use crate::{
     clock,
-    directory::{JobName, Stem, is_local, is_sized},
+    directory::{JobName, REPORTS, Stem, is_local, is_sized},
     words::FILE_BYTES,
 };
 
@@ -98,7 +98,7 @@ fn decode(words: &[u64; REPORT_WORDS]) -> Option<Report> {
 
 /// The checksum of all words after it. A copy that is half of one write and half of another is found; malice is not.
 fn checksum(words: &[u64; REPORT_WORDS]) -> u64 {
-    words[WRITER_AT..].iter().fold(MAGIC, |sum, &word| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+    words[WRITER_AT..].iter().fold(MAGIC, |sum, &word| (sum ^ word).wrapping_mul(units::GOLDEN).rotate_left(29))
 }
 
 fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
@@ -107,7 +107,22 @@ fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
     // The mode is 0666, because the job runs as another user than the agent. A link or a FIFO of that name is not followed
     // and not waited for.
     options.read(true).write(true).create(create).mode(0o666).custom_flags(flags.bits().cast_signed());
-    options.open(directory.join(job.file("report")))
+    options.open(job.stem().report(directory))
+}
+
+/// Makes the folder of the reports, which everybody may read and only its owner may write to, if there is none.
+///
+/// # Errors
+/// What the file system says, and `AlreadyExists` where something else has its name.
+pub fn make_folder(directory: &Path) -> io::Result<()> {
+    let folder = directory.join(REPORTS);
+    match fs::create_dir(&folder) {
+        // The mode is cut by the umask.
+        Ok(()) => fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)),
+        // A link would lead to where others want files made.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && fs::symlink_metadata(&folder)?.is_dir() => Ok(()),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{}: {error}", folder.display()))),
+    }
 }
 
 /// Removes the report of a job that is gone; there may be none. A gate that still writes it notices and stops.
@@ -115,7 +130,7 @@ fn open(directory: &Path, job: &JobName, create: bool) -> io::Result<File> {
 /// # Errors
 /// What the file system says.
 pub fn remove(directory: &Path, stem: &Stem) -> io::Result<()> {
-    match fs::remove_file(directory.join(stem.file("report"))) {
+    match fs::remove_file(stem.report(directory)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -138,7 +153,7 @@ fn open_owned(path: &Path) -> io::Result<File> {
 /// others may write it.
 #[must_use]
 pub fn report_owner(directory: &Path, job: &JobName) -> Option<u32> {
-    let file = open_owned(&directory.join(job.file("report"))).ok()?;
+    let file = open_owned(&job.stem().report(directory)).ok()?;
     fstat(&file).ok().map(|found| found.st_uid)
 }
 
@@ -162,6 +177,7 @@ impl ReportReader {
         if open_owned(&owned.path).is_ok_and(|file| fstat(&file).is_ok_and(|found| found.st_uid != geteuid().as_raw())) {
             return Ok(owned);
         }
+        make_folder(directory)?;
         let file = open(directory, &job, true)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(ErrorKind::InvalidInput, format!("the report of {job} is not a regular file")));
@@ -182,7 +198,7 @@ impl ReportReader {
     /// `InvalidInput` for a name that no job can have.
     pub fn of_owner(directory: &Path, job: &str) -> io::Result<Self> {
         let job = JobName::try_new(job).map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
-        Ok(Self { path: directory.join(job.file("report")), file: None })
+        Ok(Self { path: job.stem().report(directory), file: None })
     }
 
     /// Removes the file, when the job is gone. A gate that still writes it notices and stops.
@@ -234,7 +250,7 @@ fn read(file: &File) -> Option<Report> {
 /// read.
 pub(crate) fn look(directory: &Path, job: &JobName) -> Option<Report> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(directory.join(job.file("report"))).ok()?;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(job.stem().report(directory)).ok()?;
     file.metadata().ok()?.is_file().then(|| read(&file)).flatten()
 }
 
@@ -367,6 +383,15 @@ mod tests {
         assert_eq!(reader.read().unwrap().writer, second.writer);
     }
 
+    #[test]
+    fn a_link_in_place_of_the_folder_is_not_followed() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink(elsewhere.path(), directory.path().join(REPORTS)).unwrap();
+        let refused = ReportReader::open_or_create(directory.path(), "j").unwrap_err();
+        assert!(refused.to_string().contains("/reports"), "{refused}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+
     /// Whoever starts a job makes its report for the job's user, before the gate opens it and after the agent asked for it.
     #[test]
     fn a_report_of_the_jobs_user_is_read_and_one_that_others_may_write_is_not() {
@@ -374,7 +399,8 @@ mod tests {
         let job = JobName::try_new("j").unwrap();
         let reader = ReportReader::of_owner(directory.path(), "j").unwrap();
         assert!(reader.read().is_none() && open_new(directory.path(), &job).is_none());
-        let path = directory.path().join("j.report");
+        let path = directory.path().join("reports/j.report");
+        make_folder(directory.path()).unwrap();
         let make = |mode: u32| {
             let _ = fs::remove_file(&path);
             fs::write(&path, b"").unwrap();
@@ -408,7 +434,8 @@ mod tests {
             return;
         }
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("j.report");
+        let path = directory.path().join("reports/j.report");
+        make_folder(directory.path()).unwrap();
         fs::write(&path, b"").unwrap();
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
@@ -424,7 +451,8 @@ mod tests {
         let job = JobName::try_new("j").unwrap();
         let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
         let mut writer = open_new(directory.path(), &job).unwrap();
-        let path = directory.path().join("j.report");
+        let path = directory.path().join("reports/j.report");
+        make_folder(directory.path()).unwrap();
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         file.write_all_at(&[1], 6 * 8).unwrap();
         assert!(reader.read().is_none(), "one byte differs");

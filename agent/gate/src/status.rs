@@ -14,7 +14,7 @@ use crate::{Config, JobName, NameError, PageReader, Stem, exec, report, who};
 const NAMES_MAX: usize = 4_096;
 /// A gate that has reported no start for so long says nothing of now.
 const REPORT_AGE_MAX: Nanos = Nanos::from_millis(60_000);
-/// One start in so many that nobody answered is too many: an agent that starts again costs some, and a lost answer one.
+/// More unanswered starts than one in this many are reported. A restarted agent causes some, a lost answer one.
 const UNHEARD_ONE_IN: u64 = 10;
 /// Pages that are named where the one asked for is not there.
 const PAGES_NAMED: usize = 8;

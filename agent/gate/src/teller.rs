@@ -72,7 +72,7 @@ impl Teller {
 #[inline]
 #[must_use]
 pub const fn mix(hash: u64, word: u64) -> u64 {
-    (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0x0000_0100_0000_01b3)
+    (hash ^ word).wrapping_mul(units::GOLDEN).rotate_left(29).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
 #[cfg(test)]

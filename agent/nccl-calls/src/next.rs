@@ -50,7 +50,7 @@ impl Next {
             return NonNull::new(at);
         }
         let seen = caller::libraries().into_iter().find_map(|library| Opened::new(&library)?.symbol(self.name));
-        // Nobody up the stack sees one: any is better than none.
+        // No library on the call stack has the function, so any library that has it is taken.
         seen.or_else(|| opened().iter().find_map(|library| library.symbol(self.name)))
     }
 }
@@ -76,7 +76,7 @@ pub(crate) fn find(all: &[&Next]) {
             }
             found = Some(at);
         }
-        // Who met several once goes on asking: one of them may come again.
+        // Once several libraries were found, each call asks again, because one may be loaded anew.
         if let Some(at) = found.filter(|_| next.at.load(Ordering::Relaxed) != MANY) {
             keep(at);
             next.at.store(at.as_ptr(), Ordering::Relaxed);

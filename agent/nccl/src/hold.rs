@@ -219,7 +219,7 @@ impl Hold {
     pub(crate) unsafe fn called_all(&self) {
         let Some((stream, after)) = AFTER.take() else { return };
         let is_launched = LAUNCHED.get() || !self.tells_launches.load(Ordering::Relaxed) || {
-            // Who launches looks for what waits with this lock, so one of both sees the other.
+            // A launching thread looks for waiting work under this lock, so one of the two threads sees the other.
             let Ok(mut late) = self.late.try_lock() else { return };
             let is_launched = self.launched.load(Ordering::Relaxed) == stream.addr();
             *late = (!is_launched).then_some((stream.addr(), after));

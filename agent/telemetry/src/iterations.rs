@@ -55,9 +55,9 @@ const HIGHEST_TRIED: usize = 3;
 const SHORTEST_TRIED: usize = 3;
 /// Candidates are no nearer to each other than a share of one in so many.
 const BESIDE: usize = 20;
-/// What the picture of few iterations explains by chance: so much divided by their number.
+/// A mean of n iterations explains this over n of the variance by chance.
 const CHANCE: f64 = 2.0;
-/// From so many times as long on a period may be a multiple, and what a multiple has to explain more than its part.
+/// A period this many times longer may be a multiple; it must then explain `MULTIPLE_GAINS` more.
 const LONGER: f64 = 1.5;
 const MULTIPLE_GAINS: f64 = 0.05;
 /// What a part may explain less, where a second job is looked for in what the first leaves: a part is no whole number of steps.
@@ -69,7 +69,7 @@ const SECOND_GAINS: f64 = 0.05;
 const TWO_MIN: f64 = 0.5;
 /// What each of two jobs explains at least of what the other leaves, where one cannot be all.
 const CLEARLY_EXPLAINS: f64 = 0.6;
-/// As much, where more iterations than this are unlike faintly.
+/// The same threshold where more than `FAINTLY_SURE` of the iterations differ faintly.
 const FAINTLY_EXPLAINS: f64 = 0.5;
 const FAINTLY_SURE: f64 = 0.5;
 /// Candidates for the first of two jobs, and for the second in what each leaves.

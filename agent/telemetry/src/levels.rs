@@ -13,11 +13,11 @@ const NOISE_MAX: f64 = 0.2;
 const BUSY: f64 = 0.08;
 /// A phase lasts so many steps at least; the edges of shorter ones are most of them.
 const LASTS: f64 = 2.5;
-/// Most iterations that are cut: a middle of so many is within a tenth of what one is off.
+/// Most iterations split into levels. Their median has a tenth of one iteration's error.
 const CUT_MAX: usize = 128;
 /// The share of iterations that have to show as many phases as are answered.
 const ALIKE: f64 = 0.5;
-/// Fewer iterations have no middle worth the name.
+/// Fewer iterations give no reliable median.
 const CUTS_MIN: usize = 4;
 
 /// A part of an iteration at one rate, in steps from the begin of the iteration.

@@ -52,7 +52,7 @@ pub struct QueueCounters {
     pub port: u32,
     /// The kernel's number of it.
     pub id: u32,
-    /// The process whose queue pairs are bound, where they are those of one.
+    /// The owner of the bound queue pairs, if they belong to one process.
     pub pid: Option<u32>,
     /// Numbers of the queue pairs.
     pub queue_pairs: Vec<u32>,

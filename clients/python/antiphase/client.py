@@ -31,8 +31,9 @@ class _Base:
         """Asks the service at `url`.
 
         With https, `authority` is the file of the service's authority (else the system's), and `certificate` and `key` are the
-        files that say who we are and so which role we have. One attempt takes `timeout_s` at most (without asyncio the look-up of the
-        host's name comes on top); the service gives up after 30.
+        files that say who we are and so which role we have. Files that change are read again.
+
+        One attempt takes `timeout_s` at most (without asyncio the look-up of the host's name comes on top); the service gives up after 30.
         """
         self._place = wire.Place.of(url, authority, certificate, key)
         self._timeout_s = timeout_s

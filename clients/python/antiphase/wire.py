@@ -5,6 +5,7 @@ The client with and the client without asyncio send and read the same bytes, so 
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 from dataclasses import dataclass
@@ -19,6 +20,52 @@ _STATUS = re.compile(rb"HTTP/1\.[0-9] ([0-9]{3})(?: .*)?")
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,16}")
 
 
+def _stamp(path: str) -> tuple[int, ...]:
+    """What is another one where the file is another one. The error for a file that cannot be read has its name, which those of `ssl` lack."""
+    with open(path, "rb") as file:
+        about = os.fstat(file.fileno())
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+class Certificates:
+    """Files of certificates. They are read again where they have changed: a program runs for longer than a certificate is good."""
+
+    def __init__(self, authority: Optional[str], certificate: Optional[str], key: Optional[str]) -> None:
+        """Raises OSError for a file that cannot be read, and ValueError for one that holds something else."""
+        self._authority, self._certificate, self._key = authority, certificate, key
+        stamps = self._stamps()
+        # One value, so that threads see both of one time.
+        self._read = stamps, self._made()
+
+    def _stamps(self) -> list[tuple[int, ...]]:
+        return [_stamp(path) for path in (self._authority, self._certificate, self._key) if path is not None]
+
+    def _made(self) -> ssl.SSLContext:
+        try:
+            made = ssl.create_default_context(cafile=self._authority)
+        except ssl.SSLError as error:
+            raise ValueError(f"{self._authority}: no certificate of an authority: {error}") from error
+        if self._certificate is not None:
+            try:
+                made.load_cert_chain(self._certificate, self._key)
+            except ssl.SSLError as error:
+                raise ValueError(f"{self._certificate}, {self._key}: no certificate with its key: {error}") from error
+        return made
+
+    def context(self) -> ssl.SSLContext:
+        """What the files hold now. Where one is missing or does not fit another, as in the middle of a renewal: what they held before."""
+        before, context = self._read
+        try:
+            # In this order: files that change in between are read again the next time.
+            stamps = self._stamps()
+            if stamps != before:
+                context = self._made()
+                self._read = stamps, context
+        except (OSError, ValueError):
+            pass
+        return context
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the service is, and who we are."""
@@ -26,7 +73,8 @@ class Place:
     host: str
     port: int
     prefix: str
-    tls: Optional[ssl.SSLContext]
+    certificates: Optional[Certificates]
+    """With https."""
 
     @staticmethod
     def of(url: str, authority: Optional[str], certificate: Optional[str], key: Optional[str]) -> Place:
@@ -34,14 +82,18 @@ class Place:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is no address; expected http://HOST:PORT or https://HOST:PORT")
-        tls = None
-        if parts.scheme == "https":
-            tls = ssl.create_default_context(cafile=authority)
-            if certificate is not None:
-                tls.load_cert_chain(certificate, key)
-        elif authority or certificate or key:
+        secured = parts.scheme == "https"
+        if not secured and (authority or certificate or key):
             raise ValueError(f"{url!r}: certificates are for https")
-        return Place(parts.hostname, parts.port or (443 if tls else 80), parts.path.rstrip("/"), tls)
+        if key and not certificate:
+            raise ValueError(f"{key}: a key needs its certificate")
+        certificates = Certificates(authority, certificate, key) if secured else None
+        return Place(parts.hostname, parts.port or (443 if secured else 80), parts.path.rstrip("/"), certificates)
+
+    @property
+    def tls(self) -> Optional[ssl.SSLContext]:
+        """For the next connection."""
+        return self.certificates.context() if self.certificates else None
 
 
 class Answer(NamedTuple):

@@ -125,7 +125,7 @@ pub(crate) fn open(file: &Path, most: Option<u64>) -> Result<Box<dyn Read>, CliE
     }
 }
 
-/// The text of a file's bytes, without a byte order mark before it.
+/// The text of a file's bytes, without a byte order mark before it. A file of blanks alone is refused.
 pub(crate) fn text_of(file: &Path, bytes: Vec<u8>) -> Result<String, CliError> {
     let mut text = String::from_utf8(bytes).map_err(|e| {
         // Everything before `at` is valid, so counting line breaks there gives the line in which the bad byte stands.
@@ -135,6 +135,10 @@ pub(crate) fn text_of(file: &Path, bytes: Vec<u8>) -> Result<String, CliError> {
     })?;
     if text.starts_with(BYTE_ORDER_MARK) {
         text.drain(..BYTE_ORDER_MARK.len_utf8());
+    }
+    // A parser would say where it met the end; that nothing came before it is what helps.
+    if text.trim_ascii().is_empty() {
+        return Err(CliError::input(file, "is empty"));
     }
     Ok(text)
 }

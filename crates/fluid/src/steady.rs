@@ -86,7 +86,7 @@ impl Steady {
         self.times.len() > bound
     }
 
-    /// What of `meter`, which is that of now, was counted after so many iterations of the pivot.
+    /// The part of the present `meter` counted after the pivot's first `warm_up` iterations.
     pub(crate) fn metered_after(&self, warm_up: usize, meter: Meter) -> Meter {
         // A run that ended in its warm-up has counted nothing.
         let before = self.meters.get(warm_up).copied().unwrap_or(meter);

@@ -179,7 +179,7 @@ impl World<'_> {
             self.set_speeds(speeds);
             self.show(placer);
             let Some(until_ms) = self.next_ms() else {
-                // Nobody runs and nobody comes: who still waits waits for ever.
+                // No job runs and none will come, so a job that still waits would wait for ever.
                 return self.waiting.first().map_or(Ok(self.outcome), |job| Err(Stuck::Nowhere { job: job.id }));
             };
             self.pass(until_ms);

@@ -173,7 +173,7 @@ pub struct CompareArgs {
 pub struct DownArgs {
     /// Ids of labs; by default all but those that run.
     pub ids: Vec<String>,
-    /// Those that run as well.
+    /// Also take down labs that still run.
     #[arg(long)]
     pub force: bool,
 }

@@ -51,7 +51,7 @@ pub struct Options {
 /// built or removed; an interrupt is no error.
 pub fn run(case: Case, starter: &Starter, options: &Options, interrupt: &Interrupt, say: &mut dyn FnMut(&str)) -> Result<()> {
     if !options.listen.ip().is_loopback() {
-        let problem = format!("{}: the page asks nobody who he is, so it is for loopback", options.listen);
+        let problem = format!("{}: the page has no authentication, so it may listen on loopback only", options.listen);
         bail!(CaseError::Value { place: "--listen".into(), problem });
     }
     let binaries = Binaries::find(options.programs.as_deref())?;
@@ -115,7 +115,7 @@ fn play(
     ended
 }
 
-/// Lets the ranks run for so long, while everybody is well; who drops them then ends them.
+/// Lets the ranks run for `length` while ranks and service live. Dropping the ranks ends them.
 fn watch(ranks: &mut Ranks, service: &mut Service, length: Duration, interrupt: &Interrupt) -> Result<()> {
     let end = monotonic_ns().saturating_add(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX));
     ranks.go(Span::now())?;

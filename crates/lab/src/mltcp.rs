@@ -58,7 +58,7 @@ impl Drop for Mltcp {
 
 /// Takes back what labs left behind whose processes are gone.
 pub(crate) fn sweep() {
-    // What cannot be listed cannot be taken back either, and it harms nobody.
+    // If the list fails, nothing is removed; what is left does no harm.
     let listed = tool::run("bpftool", &["-j", "struct_ops", "list"], "").unwrap_or_default();
     for Registered { name } in serde_json::from_str::<Vec<Registered>>(&listed).unwrap_or_default() {
         let left = name.strip_prefix(PREFIX).is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists());

@@ -22,7 +22,6 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use gate::Gate;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use units::{Nanos, splitmix64};
 
@@ -175,8 +174,7 @@ impl Span {
 /// Time of CLOCK_MONOTONIC in ns.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0))
+    gate::now().0
 }
 
 pub(crate) fn sleep_until(at: u64) {

@@ -104,7 +104,7 @@ fn advise_by(question: &Question<'_>, sets: &[Vec<usize>], glances: bool) -> Adv
     let jobs = question.jobs.len();
     let free = |j: usize| question.free.get(j).copied().unwrap_or(false);
     let can_be_held = |j: &usize| question.jobs.get(*j).is_some_and(|job| job.period <= HELD_PERIOD_MAX);
-    // Whoever meets a job that is to run free finds it anywhere, in its own slot too.
+    // A free job may send inside the slot of a job that it meets, so such a job is not held either.
     let beside: BTreeSet<usize> = sets.iter().filter(|set| set.iter().any(|j| free(*j))).flatten().copied().collect();
     let sets: Vec<&Vec<usize>> = sets.iter().filter(|set| set.iter().all(|j| can_be_held(j) && !beside.contains(j))).collect();
     let search = Search { of: *question, sets: &sets, glances };

@@ -33,7 +33,7 @@ use self::{
 pub const PRICES_PERMILLE: [u32; 2] = [1_000, 1_250];
 /// How much longer a job may take than with nobody kept apart, as a share. What is predicted is no better than that.
 pub const SLOWER_MAX: f64 = 0.01;
-/// What of that a choice may use up in the runs that it is judged by: other runs differ from them by as much again.
+/// The part of [`SLOWER_MAX`] allowed in the judging runs. Other runs may differ by as much again.
 const SLOWER_JUDGED: f64 = SLOWER_MAX / 2.0;
 /// What a choice has to gain in the mean over the jobs; less is noise of few runs.
 pub const GAIN_MIN: f64 = 0.002;

@@ -146,6 +146,7 @@ impl Round {
             let (alone_s, left) = (timing.alone_s(profile.iteration_s), f64::from(rng.next_u32() % 1_000_000 + 1));
             jobs.push(Job {
                 gpus,
+                gpus_max: gpus,
                 profile: known as u16,
                 opportunistic: false,
                 submitted_s: 0.0,

@@ -3,6 +3,7 @@
 use alloc::{format, string::String, vec::Vec};
 
 use crate::{
+    axis,
     svg::{Path, Svg},
     text,
 };
@@ -19,8 +20,8 @@ const LINE: f64 = 18.0;
 const NAMES: usize = 3;
 /// Most curves: as many as there are plain colours.
 pub const CURVES_MAX: usize = 8;
-/// Parts of the horizontal scale.
-const PARTS: u32 = 5;
+/// Most parts of the horizontal scale.
+const PARTS_MAX: u32 = 6;
 
 /// One distribution.
 #[derive(Clone, Debug, Default)]
@@ -47,11 +48,11 @@ pub fn draw(label: &str, unit: &str, curves: &[CurveView], (from, to): (f64, f64
         svg.line("rule", (LEFT, at), (LEFT + width, at));
         svg.text("sm e mu", LEFT - 6.0, at + 4.0, &format!("{percent} %"));
     }
-    for part in 0..=PARTS {
-        let value = from + span * f64::from(part) / f64::from(PARTS);
+    for (value, text) in axis::marks((from, to), PARTS_MAX) {
         svg.line("rule", (x(value), TOP), (x(value), TOP + PLOT));
-        // The last one ends at the edge, beyond which a picture is cut.
-        svg.text(if part == PARTS { "sm e mu" } else { "sm m mu" }, x(value), TOP + PLOT + 14.0, &format!("{value:.2}"));
+        // One at the edge ends there: beyond it a picture is cut.
+        let class = if x(value) > LEFT + width - text::width(&text, 11.0) / 2.0 { "sm e mu" } else { "sm m mu" };
+        svg.text(class, x(value), TOP + PLOT + 14.0, &text);
     }
     svg.text("sm m mu", LEFT + width / 2.0, TOP + PLOT + 28.0, unit);
     for (n, curve) in curves.iter().enumerate() {

@@ -2,15 +2,15 @@
 
 use alloc::{format, string::String, vec::Vec};
 
-use crate::{palette, quantity, svg::Svg, text};
+use crate::{axis, palette, svg::Svg, text};
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 110.0;
 const RIGHT: f64 = 10.0;
 const ROW: f64 = 9.0;
 const SCALE: f64 = 34.0;
-/// Parts of the scale of time.
-const PARTS: u32 = 6;
+/// Most parts of the scale of time.
+const PARTS_MAX: u32 = 8;
 /// Most rows.
 pub const ROWS_MAX: usize = 64;
 /// Most bars: of more the longest are drawn.
@@ -54,10 +54,10 @@ pub fn draw(label: &str, unit: &str, rows: &[RowView], until: f64) -> Svg {
         let class = format!("j{}", who % palette::SLOTS + 1);
         svg.rect(&class, x(from), row as f64 * ROW + 0.5, (x(to) - x(from)).max(NARROWEST), ROW - 1.0).end();
     }
-    for part in 0..=PARTS {
-        let share = f64::from(part) / f64::from(PARTS);
-        svg.line("rule", (LEFT + width * share, 0.0), (LEFT + width * share, height));
-        svg.text("sm m mu", LEFT + width * share, height + 14.0, &quantity::mark(until * share, until));
+    for (value, text) in axis::marks((0.0, until), PARTS_MAX) {
+        let x = LEFT + width * value / until;
+        svg.line("rule", (x, 0.0), (x, height));
+        svg.text("sm m mu", x, height + 14.0, &text);
     }
     svg.text("sm m mu", LEFT + width / 2.0, height + 28.0, unit);
     svg.set_height(height + SCALE);
@@ -80,7 +80,7 @@ mod tests {
         // A row without a name has none, and what has several rows is told from the next by a line: six of the scale, and one.
         let picture = draw("links", "hours", &[row(&[(0, 0.0, 5.0)]), RowView::default(), row(&[])], 10.0).fragment();
         assert!(!picture.contains("(unnamed)"), "{picture}");
-        assert_eq!(picture.matches("<line").count(), PARTS as usize + 2);
+        assert_eq!(picture.matches("<line").count(), 6 + 1);
         let many: Vec<(usize, f64, f64)> = (0..20_000).map(|at| (at, 0.0, at as f64)).collect();
         let picture = draw("GPUs", "hours", &[row(&many)], 20_000.0).fragment();
         assert_eq!(picture.matches("<rect").count(), BARS_MAX);

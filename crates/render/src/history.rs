@@ -68,7 +68,7 @@ const PANELS: [Panel; 4] = [
         title: "marks and CNPs a second",
         lines: &[("ECN marks received", "j4", |s| s.marks), ("CNPs sent", "j5", |s| s.cnps)],
         scale: (0.0, 1.0),
-        write: |v| quantity::mark(v, v),
+        write: quantity::plain,
     },
     Panel {
         title: "share of time that jobs wait for turns",

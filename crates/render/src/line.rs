@@ -3,7 +3,7 @@
 use alloc::{format, string::String, vec::Vec};
 
 use crate::{
-    quantity,
+    axis,
     svg::{Path, Svg},
     text,
 };
@@ -16,8 +16,8 @@ const PLOT: f64 = 180.0;
 /// Room below the plot for its scale, and for the names.
 const SCALE: f64 = 34.0;
 const LINE: f64 = 18.0;
-/// Parts of each scale.
-const PARTS: u32 = 4;
+/// Most parts of each scale.
+const PARTS_MAX: u32 = 5;
 /// Most lines: as many as there are plain colours.
 pub const LINES_MAX: usize = 8;
 /// Most points of a line: as many as there are columns to draw them in.
@@ -55,12 +55,12 @@ pub fn draw(label: &str, unit: &str, lines: &[LineView], (lowest, highest): (f64
     let x = |count: f64| LEFT + width * (count / until).clamp(0.0, 1.0);
     let y = |value: f64| TOP + PLOT * (1.0 - ((value - lowest) / span).clamp(0.0, 1.0));
     let mut svg = Svg::new(WIDTH, label);
-    for part in 0..=PARTS {
-        let share = f64::from(part) / f64::from(PARTS);
-        let (value, count) = (lowest + span * share, until * share);
+    for (value, text) in axis::marks((lowest, highest), PARTS_MAX) {
         svg.line("rule", (LEFT, y(value)), (LEFT + width, y(value)));
-        svg.text("sm e mu", LEFT - 6.0, y(value) + 4.0, &format!("{value:.3}"));
-        svg.text("sm m mu", x(count), TOP + PLOT + 14.0, &quantity::mark(count, until));
+        svg.text("sm e mu", LEFT - 6.0, y(value) + 4.0, &text);
+    }
+    for (count, text) in axis::marks((0.0, until), PARTS_MAX) {
+        svg.text("sm m mu", x(count), TOP + PLOT + 14.0, &text);
     }
     svg.text("sm m mu", LEFT + width / 2.0, TOP + PLOT + 28.0, unit);
     for (n, (line, points)) in lines.iter().zip(&drawn).enumerate() {

@@ -3,7 +3,7 @@
 use alloc::{format, string::String, vec::Vec};
 
 use crate::{
-    quantity,
+    axis,
     svg::{Path, Svg},
     text,
 };
@@ -16,8 +16,8 @@ const PLOT: f64 = 160.0;
 /// Room below the plot for its scale, and for the names.
 const SCALE: f64 = 34.0;
 const LINE: f64 = 18.0;
-/// Parts of each scale.
-const PARTS: u32 = 4;
+/// Most parts of each scale.
+const PARTS_MAX: u32 = 5;
 /// Columns of the plot: of all values in one the largest is drawn, so that a picture does not grow with its series.
 const COLUMNS: usize = 580;
 /// Most series: as many as there are plain colours.
@@ -42,12 +42,13 @@ pub fn draw(label: &str, unit: &str, series: &[SeriesView], until: f64, highest:
     // A scale without a length would divide by nothing.
     let positive = |length: f64| if length > 0.0 { length } else { 1.0 };
     let (until, highest) = (positive(until), positive(highest));
-    for part in 0..=PARTS {
-        let share = f64::from(part) / f64::from(PARTS);
-        let (x, y) = (LEFT + width * share, TOP + PLOT * (1.0 - share));
+    for (value, text) in axis::marks((0.0, highest), PARTS_MAX) {
+        let y = TOP + PLOT * (1.0 - value / highest);
         svg.line("rule", (LEFT, y), (LEFT + width, y));
-        svg.text("sm e mu", LEFT - 6.0, y + 4.0, &quantity::mark(highest * share, highest));
-        svg.text("sm m mu", x, TOP + PLOT + 14.0, &quantity::mark(until * share, until));
+        svg.text("sm e mu", LEFT - 6.0, y + 4.0, &text);
+    }
+    for (value, text) in axis::marks((0.0, until), PARTS_MAX) {
+        svg.text("sm m mu", LEFT + width * value / until, TOP + PLOT + 14.0, &text);
     }
     svg.text("sm m mu", LEFT + width / 2.0, TOP + PLOT + 28.0, unit);
     for (n, one) in series.iter().enumerate() {

@@ -136,6 +136,7 @@ fn trace(jobs: u64, factor: u32, seed: u64) -> Result<Trace, Failure> {
             id: number.to_string(),
             line: number,
             gpus: (1 << size) * factor,
+            gpus_max: (1 << size) * factor,
             submitted_s,
             declared_s,
             iterations: (declared_s / profile.iteration_s).ceil(),

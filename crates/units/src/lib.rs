@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+mod hash;
 mod ids;
 mod instant;
 mod line;
@@ -32,6 +33,7 @@ mod random;
 mod score;
 
 pub use authority::names_this_machine;
+pub use hash::{FNV_OFFSET, fnv1a};
 pub use ids::{JobId, LinkId, NodeId};
 pub use instant::{ClockOffset, FabricTime, NodeTime};
 pub use line::OneLine;

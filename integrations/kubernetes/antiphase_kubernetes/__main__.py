@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import time
+from typing import NoReturn
 
 from antiphase import Client, Retries
 
@@ -20,9 +22,26 @@ PAUSE_S = 1.0
 """Between two looks, so that a gang whose pods come one by one is looked at a few times only."""
 
 
+SECONDS_MAX = 366 * 86_400
+"""Longest span of an option: the service takes no longer lease."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, where argparse writes the whole usage."""
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
+
+
+def _seconds(text: str) -> float:
+    # Not `float` alone, which takes "nan", with which no comparison ever comes true.
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text) or float(text) > SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r:.100}; expected seconds, {SECONDS_MAX} at most")
+    return float(text)
+
+
 def main() -> None:
     """Runs until it is ended."""
-    parser = argparse.ArgumentParser(prog="antiphase_kubernetes", description=__doc__)
+    parser = _Parser(prog="antiphase_kubernetes", description=__doc__)
     parser.add_argument("--server", default="http://127.0.0.1:7480", help="the topology service")
     parser.add_argument("--authority", help="file of the service's authority")
     parser.add_argument("--certificate", help="our certificate, of the role admin")
@@ -36,11 +55,16 @@ def main() -> None:
         ("lease-s", "how long a job stays committed when nobody renews it"),
     ):
         default = getattr(Settings, name.replace("-", "_"))
-        parser.add_argument(f"--{name}", type=float, default=default, metavar="SECONDS", help=f"{what} (%(default)s)")
+        parser.add_argument(f"--{name}", type=_seconds, default=default, metavar="SECONDS", help=f"{what} (%(default)s)")
     options = parser.parse_args()
-    api = Api(options.api.rstrip("/")) if options.api else Api.inside(os.environ)
+    if options.lease_s < 1:
+        parser.error(f"argument --lease-s: {options.lease_s}; expected 1 s at least, as a lease is renewed each third of it")
     ours = {"authority": options.authority, "certificate": options.certificate, "key": options.key}
-    client = Client(options.server, timeout_s=10.0, retries=Retries(attempts=2), **ours)
+    try:
+        api = Api.at(options.api) if options.api is not None else Api.inside(os.environ)
+        client = Client(options.server, timeout_s=10.0, retries=Retries(attempts=2), **ours)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
     settings = Settings(options.resource, options.nodes, options.open_s, options.place_s, options.lease_s)
     controller = Controller(api, client, settings, lambda line: print(" ".join(line.split()), flush=True))
     while True:

@@ -11,7 +11,7 @@ import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar
+from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar, Union
 
 Object = dict[str, Any]
 """An object as the API writes it."""
@@ -53,6 +53,12 @@ def _told(what: str) -> Iterator[None]:
         raise ApiError(0, f"{what}: {type(error).__name__}: {error}") from None
 
 
+def _readable(path: Union[str, Path]) -> None:
+    """Raises OSError with the file's name, which errors of `ssl` lack."""
+    with open(path, "rb"):
+        pass
+
+
 def path_of(*parts: str) -> str:
     """A path below `/api/v1`, with each part quoted."""
     return "/".join(["/api/v1", *(urllib.parse.quote(part, safe="") for part in parts)])
@@ -67,9 +73,21 @@ class Api:
     token: Optional[str] = None
 
     @staticmethod
+    def at(url: str) -> Api:
+        """At an address such as that of `kubectl proxy`. Raises ValueError for a text that is none."""
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.port == 0:
+            raise ValueError(f"{url!r:.100} is no address; expected http://HOST:PORT or https://HOST:PORT")
+        return Api(url.rstrip("/"))
+
+    @staticmethod
     def inside(environment: Mapping[str, str]) -> Api:
-        """Of the cluster in which we are a pod."""
-        host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
+        """Of the cluster in which we are a pod. Raises ValueError where we are in none, and OSError where there is no account."""
+        host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+        if not host or not port:
+            raise ValueError("this is no pod of a cluster (KUBERNETES_SERVICE_HOST is not set); name the API by --api")
+        for name in ("ca.crt", "token"):
+            _readable(ACCOUNT / name)
         return Api(f"https://{f'[{host}]' if ':' in host else host}:{port}", str(ACCOUNT / "ca.crt"), str(ACCOUNT / "token"))
 
     def _open(self, method: str, path: str, keys: Mapping[str, str], body: Optional[Object], wait_s: float) -> Any:
@@ -82,8 +100,13 @@ class Api:
             headers["authorization"] = f"Bearer {Path(self.token).read_text(encoding='ascii').strip()}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path + query, data, headers, method=method)
-        context = ssl.create_default_context(cafile=self.authority) if self.url.startswith("https:") else None
-        return urllib.request.urlopen(request, timeout=wait_s, context=context)
+        # The cluster's API is asked directly: what the environment says of proxies is about the world outside.
+        handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+        if self.url.startswith("https:"):
+            if self.authority is not None:
+                _readable(self.authority)
+            handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=self.authority)))
+        return urllib.request.build_opener(*handlers).open(request, timeout=wait_s)
 
     def _json(self, method: str, path: str, keys: Mapping[str, str], body: Optional[Object] = None) -> Object:
         what = f"{method} {path}"

@@ -12,7 +12,7 @@ from antiphase import AntiphaseError, Candidate, Client, Conflict, InvalidReques
 from antiphase.messages import Job
 
 from .api import Api, ApiError, Object, path_of
-from .gang import GATE, HOSTNAME, JOB, MESSAGE, Gang, Node, annotation, asks, eligible, gates, quantity, slim, takes, ways
+from .gang import GATE, HOSTNAME, JOB, MESSAGE, Gang, Node, annotation, asks, claims, eligible, gates, quantity, slim, takes, uid, ways
 
 PROFILE = "antiphase/profile"
 """The annotation that names a model of the zoo, or holds a profile document."""
@@ -23,6 +23,7 @@ GPUS = "antiphase/gpus"
 HOLD = "antiphase/hold"
 """The annotation with the job's `hold`."""
 FIELDS = "ranked.id,ranked.outcome,ranked.reason,ranked.time_by_turns,plan_version"
+PLANNED = "jobs.id,jobs.hosts,jobs.lease_expires_ns"
 MESSAGE_CHARS_MAX = 500
 """Longest message that is written into a pod."""
 NAMESPACE_S = 5.0
@@ -71,6 +72,12 @@ class Controller:
     """Since when each gang waits: for nodes or pods, and for the service."""
     _renewed: dict[str, float] = field(default_factory=dict)
     """When each job of ours was last committed, by its name in the plan."""
+    _let_go: set[str] = field(default_factory=set)
+    """Pods that we bound to a node, by uid: on it they have room before they are there, which no other pod has that names a node."""
+    _knows: bool = False
+    """Whether the service was asked which of the pods that are there we had let go before we started."""
+    _gangs: list[Gang] = field(default_factory=list)
+    """Of this look."""
     _others: set[str] = field(default_factory=set)
     """Gangs that run and are not ours, so that the service is asked once for each."""
     _looked: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -88,6 +95,9 @@ class Controller:
         pods, version = self.api.list("/api/v1/pods", slim, labelSelector=JOB)
         gangs, self._room = Gang.of(pods), None
         busy: dict[str, float] = {}
+        living = {uid(pod) for gang in gangs.values() for pod in gang.pods}
+        self._let_go &= living
+        self._gangs = list(gangs.values())
         for key in sorted(gangs, key=lambda key: self._looked.get(key, float("-inf"))):
             gang, began = gangs[key], self.clock()
             asks = busy.get(gang.namespace, 0.0) < NAMESPACE_S
@@ -150,8 +160,11 @@ class Controller:
             self._waits[(gang.namespace, gang.job)] = (waiting, now)
 
     def _place(self, gang: Gang) -> None:
-        places = gang.places()
-        if not self._ours(gang, places):
+        if not self._ours(gang):
+            return
+        places = gang.places(self._let_go)
+        if places.count(None) > len(gang.gated):
+            self.say(f"{gang.name}: waits for those of its pods that were let go and stand on no node yet")
             return
         nodes, used = self._look_around()
         # All pods of a gang are alike, and each stands on a node of its own.
@@ -181,15 +194,23 @@ class Controller:
         for pod, node, before in zip(gang.pods, chosen, places):
             if before is None:
                 self._let(pod, message, node)
+                self._let_go.add(uid(pod))
                 used[node] = used.get(node, 0) + asks(pod, self.settings.resource)
 
     def _look_around(self) -> tuple[list[Node], dict[str, int]]:
         """The nodes and what of them is used, asked for once in a look. Pods are counted page by page, and not kept."""
+        if not self._knows:
+            # What we let go before a restart has its room, whichever gang is looked at first.
+            planned = {job.id: job for job in self.client.jobs(fields=PLANNED).jobs}
+            for gang in self._gangs:
+                if gang.name in planned:
+                    self._adopted(gang, planned[gang.name])
+            self._knows = True
         if self._room is None:
             resource, labels = self.settings.resource, {"labelSelector": self.settings.nodes} if self.settings.nodes else {}
             nodes, _ = self.api.list("/api/v1/nodes", lambda node: Node.of(node, resource), **labels)
             living = "status.phase!=Succeeded,status.phase!=Failed"
-            taken, _ = self.api.list("/api/v1/pods", lambda pod: takes(pod, resource), fieldSelector=living)
+            taken, _ = self.api.list("/api/v1/pods", lambda pod: takes(pod, resource, self._let_go), fieldSelector=living)
             used: dict[str, int] = {}
             for node, count in taken:
                 used[node] = used.get(node, 0) + count
@@ -199,32 +220,46 @@ class Controller:
     def _planned(self, name: str) -> Optional[Job]:
         """The job of that name in the plan."""
         try:
-            return self.client.jobs([name], fields="jobs.id,jobs.hosts,jobs.lease_expires_ns").jobs[0]
+            return self.client.jobs([name], fields=PLANNED).jobs[0]
         except NotFound:
             return None
 
-    def _ours(self, gang: Gang, places: list[Optional[str]]) -> bool:
+    def _ours(self, gang: Gang) -> bool:
         """Whether we may commit a gang that waits: a job that we did not place must be neither moved nor released later."""
         job = None if gang.name in self._renewed else self._planned(gang.name)
-        if job is None or _placed(job, places):
+        if job is None or self._adopted(gang, job):
             return True
         if not job.lease_expires_ns:
             raise Wrong(f"job {gang.name!r} is in the plan already, and was not placed for these pods")
         self.say(f"{gang.name}: waits for the end of the lease of a job of that name, which was not placed for these pods")
         return False
 
+    def _adopted(self, gang: Gang, job: Job) -> bool:
+        """Whether a job of the plan can be of these pods: it has a lease, as all that we commit, and stands where they are or would be.
+
+        Then we placed them before a restart, and it was we who let them go.
+        """
+        at = {claims(pod) for pod in gang.free} - {None}
+        placed = bool(job.lease_expires_ns and at) and at <= set(job.hosts)
+        if placed:
+            self._let_go.update(uid(pod) for pod in gang.free)
+        return placed
+
     def _renew(self, gang: Gang) -> None:
         """Commits a running gang again before its lease ends, where it stands. One that we never placed is left alone."""
-        places, last = gang.places(), self._renewed.get(gang.name)
+        last = self._renewed.get(gang.name)
         early = gang.name in self._others if last is None else self.clock() - last < self.settings.lease_s / 3
-        if not gang.pods or None in places or early:
+        if not gang.pods or None in map(claims, gang.pods) or early:
             return
         try:
             if last is None:
                 planned = self._planned(gang.name)
-                if planned is None or not _placed(planned, places):
+                if planned is None or not self._adopted(gang, planned):
                     self._others.add(gang.name)
                     return
+            places = gang.places(self._let_go)
+            if None in places:
+                return  # One of its pods names a node, and neither we nor the scheduler said so.
             job = self._spec(gang)([str(node) for node in places])
             self.client.commit([job], lease_ms=self._lease_ms, fields="plan_version")
             self._renewed[gang.name] = self.clock()
@@ -299,12 +334,6 @@ def _model(name: str, document: dict[str, Any]) -> Model:
     if unknown:
         raise Wrong(f"ConfigMap {name}, model.json: {unknown} are no keys of a model")
     return Model.from_json(document)
-
-
-def _placed(job: Job, places: list[Optional[str]]) -> bool:
-    """Whether a job of the plan can be of these pods: it has a lease, as all that we commit, and stands where they stand."""
-    stood = {place for place in places if place is not None}
-    return bool(job.lease_expires_ns and stood) and stood <= set(job.hosts)
 
 
 def _filled(places: list[Optional[str]], way: list[str]) -> list[str]:

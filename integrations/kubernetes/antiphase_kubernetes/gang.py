@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Mapping, Optional
+from typing import Any, Collection, Iterable, Mapping, Optional
 
 from .api import Object
 
@@ -47,7 +47,7 @@ def slim(pod: Object) -> Object:
     """The pod with what is read here only: what else it has, such as `managedFields`, is most of it."""
     about, spec = pod["metadata"], pod["spec"]
     said = {name: text for name, text in (about.get("annotations") or {}).items() if name.startswith("antiphase/") or name == INDEX}
-    kept = {key: about[key] for key in ("name", "namespace", "labels", "resourceVersion") if key in about}
+    kept = {key: about[key] for key in ("name", "namespace", "uid", "labels", "resourceVersion") if key in about}
     containers = [{"resources": one.get("resources")} for one in spec.get("containers") or []]
     kept_spec = {key: spec[key] for key in ("schedulingGates", "nodeName", "nodeSelector", "tolerations") if key in spec}
     phase = (pod.get("status") or {}).get("phase")
@@ -70,10 +70,21 @@ def asks(pod: Object, resource: str) -> int:
     return sum(quantity(((one.get("resources") or {}).get("limits") or {}).get(resource, 0)) for one in containers)
 
 
-def stands(pod: Object) -> Optional[str]:
-    """The node on which a pod is, or to which it is bound."""
+def uid(pod: Object) -> str:
+    """What the API calls this pod and no other one, also of the same name."""
+    return str(pod["metadata"].get("uid", ""))
+
+
+def claims(pod: Object) -> Optional[str]:
+    """The node on which a pod is, or would be by its selector. Whoever may make a pod can write any node there, so this alone takes no room."""
     node = pod["spec"].get("nodeName") or (pod["spec"].get("nodeSelector") or {}).get(HOSTNAME)
     return node if isinstance(node, str) else None
+
+
+def stands(pod: Object, ours: Collection[str]) -> Optional[str]:
+    """The node on which a pod is, or will be: a selector counts for those pods only that we let go (`ours`, by [`uid`])."""
+    node = pod["spec"].get("nodeName")
+    return claims(pod) if node or uid(pod) in ours else None
 
 
 @dataclass
@@ -117,9 +128,14 @@ class Gang:
         said = [quantity(annotation(pod, SIZE)) for pod in self.pods if annotation(pod, SIZE)]
         return max(said, default=len(self.pods))
 
-    def places(self) -> list[Optional[str]]:
+    @property
+    def free(self) -> list[Object]:
+        """Pods that do not wait for us."""
+        return [pod for pod in self.pods if GATE not in gates(pod)]
+
+    def places(self, ours: Collection[str]) -> list[Optional[str]]:
         """The node of each pod in rank order, as far as it has one."""
-        return [None if GATE in gates(pod) else stands(pod) for pod in self.pods]
+        return [None if GATE in gates(pod) else stands(pod, ours) for pod in self.pods]
 
 
 def _tolerates(pod: Object, taint: Mapping[str, str]) -> bool:
@@ -131,9 +147,9 @@ def _tolerates(pod: Object, taint: Mapping[str, str]) -> bool:
     return False
 
 
-def takes(pod: Object, resource: str) -> Optional[tuple[str, int]]:
+def takes(pod: Object, resource: str, ours: Collection[str]) -> Optional[tuple[str, int]]:
     """The node of a pod and how many of its devices the pod has; None for one that has none of them."""
-    node, count = stands(pod), asks(pod, resource)
+    node, count = stands(pod, ours), asks(pod, resource)
     return (node, count) if node is not None and count and not over(pod) else None
 
 

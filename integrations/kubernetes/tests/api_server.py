@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import threading
+import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -81,7 +82,9 @@ class ApiServer:
         with self.changed:
             thing = copy.deepcopy(thing)
             kind = kind or ("MODIFIED" if path in self.objects else "ADDED")
-            thing.setdefault("metadata", {})["resourceVersion"] = str(len(self.events) + 1)
+            # As the real one does: a pod of an earlier one's name is another pod.
+            thing.setdefault("metadata", {}).setdefault("uid", str(uuid.uuid4()))
+            thing["metadata"]["resourceVersion"] = str(len(self.events) + 1)
             if kind == "DELETED":
                 del self.objects[path]
             else:

@@ -70,10 +70,17 @@ class Choosing(unittest.TestCase):
         mine = pod("mine", "x", 0)
 
         def could() -> list[str]:
-            taken = dict(one for one in [gang.takes(gang.slim(busy), GPU)] if one is not None)
+            taken = dict(one for one in [gang.takes(gang.slim(busy), GPU, ())] if one is not None)
             return gang.eligible(gang.slim(mine), [one for one in (gang.Node.of(made, GPU) for made in nodes) if one], taken, GPU)
 
         self.assertEqual(could(), ["a"])
+        # Whoever makes a pod can write any node and any number into it: that takes no room, unless we wrote the node.
+        busy["spec"] = {**busy["spec"], "nodeName": None, "nodeSelector": {"kubernetes.io/hostname": "a"}}
+        busy["spec"]["containers"] = [{"name": "x", "resources": {"limits": {GPU: "999999999"}}}]
+        busy["metadata"]["uid"] = "7"
+        self.assertEqual(gang.takes(gang.slim(busy), GPU, ()), None)
+        self.assertEqual(gang.takes(gang.slim(busy), GPU, {"7"}), ("a", 999_999_999))
+        busy["spec"]["nodeName"] = "e"
         mine["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
         busy["status"]["phase"] = "Succeeded"
         self.assertEqual(could(), ["a", "c", "e"])
@@ -346,9 +353,77 @@ class Placing(unittest.TestCase):
         self.assertEqual(sorted(filter(None, places)), ["h1", "h2"])
         self.assertEqual(len([path for path in self.server.asked if path.startswith("/api/v1/nodes")]), 1)
 
+    def test_a_pod_that_only_names_a_node_takes_no_room_there(self) -> None:
+        for n in range(1, 25):
+            greedy = pod(f"greedy-{n}", "greedy", n, "evil", profile="vgg16")
+            greedy["spec"] = {
+                "schedulingGates": [{"name": "example.com/other"}],
+                "nodeSelector": {"kubernetes.io/hostname": f"h{n}"},
+                "containers": [{"name": "x", "resources": {"limits": {GPU: "999999999"}}}],
+            }
+            # Half of them are of no job, as most pods.
+            if n % 2:
+                del greedy["metadata"]["labels"]
+            self.add(greedy)
+        path = self.add(pod("a-0", "a", 0, profile="vgg16"))
+        self.controller().look()
+        self.assertEqual(self.committed(), {"ml.a": [self.place(path)]})
+
+    def test_a_node_that_was_promised_stays_so_until_its_pod_is_there_also_after_a_restart(self) -> None:
+        for n in range(3, 25):
+            self.server.delete(f"/api/v1/nodes/h{n}")
+        # It is not whole yet, and is looked at first, as the API lists it first.
+        self.add(pod("a-0", "a", 0, profile="vgg16", size="2"))
+        first = [self.add(pod(f"z-{n}", "z", n, profile="vgg16", size="2")) for n in range(2)]
+        controller = self.controller()
+        controller.look()
+        self.assertEqual(sorted(filter(None, map(self.place, first))), ["h1", "h2"])
+        # Neither has been scheduled, and the other gang is whole now.
+        late = self.add(pod("a-0", "a", 0, profile="vgg16"))
+        for again in (controller, self.controller()):
+            again.look()
+            self.assertEqual(self.place(late), None)
+        self.assertEqual(self.committed().keys(), {"ml.z"})
+        for path in first:
+            self.server.delete(path)
+        again.look()
+        again.look()
+        self.assertEqual(self.committed(), {"ml.a": [self.place(late)]})
+
+    def test_what_cannot_be_taken_is_one_line_and_exit_code_2(self) -> None:
+        plain = {key: value for key, value in os.environ.items() if not key.startswith("KUBERNETES_")}
+        api = ["--api", self.server.url]
+        for arguments, said in (
+            ([], "KUBERNETES_SERVICE_HOST"),
+            (["--api", "nonsense"], "'nonsense' is no address"),
+            (["--api", ""], "'' is no address"),
+            (["--api", "http://"], "is no address"),
+            (["--api", "http://h:99999"], "ort"),
+            ([*api, "--server", "x"], "'x' is no address"),
+            ([*api, "--server", "https://h", "--authority", "/nonexistent/ca.pem"], "/nonexistent/ca.pem"),
+            ([*api, "--server", "https://h", "--authority", __file__], "no certificate of an authority"),
+            ([*api, "--server", "https://h", "--certificate", "/nonexistent/tls.crt", "--key", "/k"], "/nonexistent/tls.crt"),
+            ([*api, "--key", "/k"], "certificates are for https"),
+            *(([*api, f"--lease-s={text}"], text) for text in ("nan", "inf", "-1", "0", "1e9", "99999999999")),
+            ([*api, "--open-s", "nan"], "nan"),
+            ([*api, "--place-s", "x\ny"], "expected seconds"),
+            ([*api, "--leese-s", "1"], "--leese-s"),
+        ):
+            command = [sys.executable, "-m", "antiphase_kubernetes", *arguments]
+            done = subprocess.run(command, env=plain, capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), (arguments, done.stderr))
+            self.assertIn(said, done.stderr)
+        inside = {**plain, "KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
+        done = subprocess.run([sys.executable, "-m", "antiphase_kubernetes"], env=inside, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+        self.assertIn("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt", done.stderr)
+
     def test_the_program_follows_what_happens(self) -> None:
         command = [sys.executable, "-m", "antiphase_kubernetes", "--api", self.server.url, "--server", URL]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
+        # A proxy that nobody runs: the API is asked without it.
+        proxy = {name: DEAD for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY")}
+        plain = {key: value for key, value in os.environ.items() if key.lower() != "no_proxy"}
+        with subprocess.Popen(command, env={**plain, **proxy}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
             assert program.stdout is not None
             lines: list[str] = []
             reader = threading.Thread(target=lines.extend, args=(program.stdout,))

@@ -35,14 +35,34 @@ class Hosts(unittest.TestCase):
             with self.assertRaises(slurm.Wrong, msg=text):
                 slurm.hosts(text)
 
-
     def test_no_list_takes_long_or_much(self) -> None:
         # Found at the end only; and ranges that are more than all hosts, before they are made.
-        for text in ("a" * 100_000 + "[", "a" * 100_000 + " ", "h[" + "1-99999," * 5_000 + "1]"):
+        for text in (
+            "a" * 100_000 + "[",
+            "a" * 100_000 + " ",
+            "h[" + "1-99999," * 5_000 + "1]",
+            "h" + "[1-99999]" * 50_000,
+            "h[1]," * 100_000 + "h[",
+            "[1" * 200_000,
+            "a" * (slurm.LIST_CHARS_MAX + 1),
+        ):
             began = time.monotonic()
-            with self.assertRaises(slurm.Wrong):
+            with self.assertRaises(slurm.Wrong) as raised:
                 slurm.hosts(text)
-            self.assertLess(time.monotonic() - began, 5)
+            self.assertLess(time.monotonic() - began, 5, text[:20])
+            self.assertLess(len(str(raised.exception)), 200)
+        # As many hosts as there may be, in lists that are as long as they may be: what is twice as long takes twice as long.
+        many = [f"gpu-{n:05}" for n in range(slurm.HOSTS_MAX)]
+        for text, names in (
+            (",".join(many), many),
+            (",".join(f"gpu-[{n:05}]" for n in range(80_000)), many[:80_000]),
+            (",".join(f"h[{n}-{n + 1}]x[{n % 10}]" for n in range(0, 100_000, 2)), [f"h{n}x{n // 2 * 2 % 10}" for n in range(100_000)]),
+            ("a" + "[1]" * 300_000, ["a" + "1" * 300_000]),
+        ):
+            self.assertLessEqual(len(text), slurm.LIST_CHARS_MAX)
+            began = time.monotonic()
+            self.assertEqual(slurm.hosts(text), names)
+            self.assertLess(time.monotonic() - began, 5, text[:20])
 
     def test_what_a_user_wrote_moves_no_cursor(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -75,6 +95,14 @@ class Comments(unittest.TestCase):
                 "antiphase=a antiphase=b",
                 "antiphase=bert:batch=many",
                 "antiphase=bert:bach=8",
+                "antiphase=bert:batch=8:batch=9",
+                "antiphase=bert:batch=8:batch=8",
+                "antiphase=bert:hold",
+                "antiphase=bert:hold=",
+                "antiphase=bert:",
+                "antiphase=bert:=8",
+                "antiphase=mine:hold=never:hold=phases",
+                "antiphase=mine:hold",
                 "antiphase=mine:batch=8",
                 "antiphase=broken",
             ):

@@ -113,7 +113,11 @@ fn nothing_and_nonsense() {
         ("long-key", &"x".repeat(1 << 20)),
     ] {
         let file = scratch.file(name, text);
-        every_reader_refuses(&file, b"");
+        if text.trim().is_empty() {
+            all_say(&file, b"", "is empty");
+        } else {
+            every_reader_refuses(&file, b"");
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod expected;
 mod explain;
 mod fabric;
 mod far_end;
+mod gandiva;
 mod gate;
 mod import;
 mod jobs;

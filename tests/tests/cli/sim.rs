@@ -423,27 +423,6 @@ fn what_of_a_gain_is_sharing_placing_and_turns_is_told() {
     assert!(page.contains("antiphase reproduce sharing --quick --seeds 2") && page.contains("<svg") && !page.contains("<script"));
 }
 
-#[test]
-fn the_figures_of_gandiva_are_printed_beside_ours() {
-    let scratch = crate::scratch::Scratch::new("reproduce-gandiva");
-    let report = scratch.path("report.html");
-    let run = antiphase(&["reproduce", "gandiva", "--quick", "-o", "json", "--report", &report]);
-    assert_eq!(run.code, Some(0), "{}", run.stderr);
-    let answer = run.json();
-    let ours = |figure: &str| {
-        let rows = answer["rows"].as_array().expect("rows");
-        let row = rows.iter().find(|row| row["figure"] == figure).expect("a figure");
-        row["ours"]["mean"].as_f64().expect("a number")
-    };
-    // Each turn is charged 2 %, and a restart is paid once in hours.
-    assert!((0.9..=0.981).contains(&ours("time slicing")), "{answer}");
-    // Ten trials for each GPU: the last of those that wait begins after nine others, and has a tenth of ten to wait for among those that take turns.
-    assert!((7.0..20.0).contains(&ours("feedback")), "{answer}");
-    assert!(ours("packing") > 1.0, "{answer}");
-    let page = std::fs::read_to_string(&report).expect("a report");
-    assert!(page.contains("antiphase reproduce gandiva --quick --seeds 2") && page.contains("1.26") && !page.contains("<script"));
-}
-
 /// A trace of Sia, played without a file beside it.
 const ELASTIC: &str = "name,time,application,num_replicas,batch_size\na,30,cifar10,4,1024\nb,90,bert,8,192\nc,400,deepspeech2,2,80\n";
 

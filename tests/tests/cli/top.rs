@@ -92,7 +92,7 @@ fn status_says_on_one_screen_what_is_in_force_and_wrong() {
     let said = service.ask(&["status"]);
     let text = said.ok();
     assert!(text.lines().count() <= 24, "{text}");
-    for part in ["ready, plan version 2", "24 hosts, 96 links", "in force  nothing is in force: ", "agents    none", "worst     "] {
+    for part in ["ready, plan version 2", "24 hosts, 96 links", "in force  nothing: ", "agents    none", "worst     "] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json = service.ask(&["status", "-o", "json"]).json();

@@ -36,6 +36,23 @@ const RULES: &[Rule] = &[
         twin: "fn mix(x: u64) -> u64 { (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) }",
     },
     Rule {
+        what: "the hash that is equal on every machine",
+        homes: &[("crates/units/src/hash.rs", HOME)],
+        marks: &[&["0xcbf29ce484222325"]],
+        instead: "call units::fnv1a",
+        twin: "const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;",
+    },
+    Rule {
+        what: "the node's clock",
+        homes: &[
+            ("agent/gate/src/clock.rs", HOME),
+            ("topology/server/src/clock.rs", "the service has no gate, and reads two clocks at once"),
+        ],
+        marks: &[&["clock_gettime ( ClockId :: Monotonic"]],
+        instead: "call gate::now",
+        twin: "fn node_now() -> NodeTime { let now = clock_gettime(ClockId::Monotonic); }",
+    },
+    Rule {
         what: "headroom and the smallest slack",
         homes: &[("crates/plan/src/slot.rs", HOME)],
         marks: &[&["const HEADROOM_PERMILLE"], &["const SLACK_FLOOR_PERMILLE"], &["headroom_permille : 50"]],

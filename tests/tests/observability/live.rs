@@ -16,11 +16,11 @@ use serde_json::json;
 use crate::{
     grafana::{Query, queries},
     prometheus::{Prometheus, folder, is_installed},
-    rig::{Node, SOON, Service, http, job, node_exporter, two_jobs},
+    rig::{Node, SOON, Service, agent_with_pauses, http, job, two_jobs},
 };
 
-/// Metrics of others: of Prometheus itself, and of node_exporter, which reads the pauses that our agent does not.
-const OF_OTHERS: [&str; 2] = ["up", "node_ethtool_"];
+/// Metrics of others: of Prometheus itself.
+const OF_OTHERS: [&str; 1] = ["up"];
 /// Queries that are empty in a run of seconds, and why.
 const EMPTY: [(&str, &str); 3] = [
     ("job_period_mismatch_seconds{", "the jobs keep the period that they declare, unless the machine is too busy for it"),
@@ -126,8 +126,8 @@ async fn all_that_is_asked_for_is_exposed_and_every_query_has_an_answer() {
             nodes.push(Node::start(service, host).await);
         }
     }
-    let agents: Vec<SocketAddr> = nodes.iter().map(|node| node.metrics).collect();
-    let prometheus = is_installed("prometheus").then(|| Prometheus::start(&services, &agents, &[node_exporter()]));
+    let agents: Vec<SocketAddr> = nodes.iter().map(|node| node.metrics).chain([agent_with_pauses()]).collect();
+    let prometheus = is_installed("prometheus").then(|| Prometheus::start(&services, &agents));
     for service in [&turns, &slots, &wrong, &observes] {
         service.post("commit", &two_jobs(40, 100));
         service.post("evaluate", &json!({}));

@@ -81,7 +81,7 @@ pub(crate) struct Prometheus {
 
 impl Prometheus {
     /// With the rules of the repository, and these targets.
-    pub(crate) fn start(services: &[SocketAddr], agents: &[SocketAddr], nodes: &[SocketAddr]) -> Self {
+    pub(crate) fn start(services: &[SocketAddr], agents: &[SocketAddr]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let job = |name: &str, targets: &[SocketAddr]| {
             let targets: Vec<String> = targets.iter().map(|target| format!("\"{target}\"")).collect();
@@ -89,11 +89,10 @@ impl Prometheus {
         };
         let rules = ["recording", "alerts"].map(|name| format!("- {}\n", self::folder().join(format!("antiphase-{name}.yaml")).display()));
         let config = format!(
-            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files:\n{}scrape_configs:\n{}{}{}",
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files:\n{}scrape_configs:\n{}{}",
             rules.concat(),
             job("antiphase-topology", services),
-            job("antiphase-agent", agents),
-            job("node", nodes)
+            job("antiphase-agent", agents)
         );
         fs::write(folder.path().join("prometheus.yaml"), config).unwrap();
         // It cannot be asked for a free port, so one is chosen that another program may take first.

@@ -16,6 +16,7 @@ use std::{
 
 use agent::{
     config::Config,
+    metrics,
     pages::Pages,
     run::Agent,
     wiring::{self, Connection},
@@ -23,7 +24,7 @@ use agent::{
 use clap::Parser as _;
 use gate::{Gate, JobName};
 use serde_json::json;
-use telemetry::{Driver, Root, aliases};
+use telemetry::{Driver, Root, aliases, pfc::Pause};
 use tokio::sync::oneshot;
 
 /// Every wait ends by then; none takes so long on a machine that works.
@@ -223,19 +224,20 @@ pub(crate) fn job(pages: &Path, name: &str, sends: Duration, computes: Duration,
     });
 }
 
-/// Stands for a node_exporter with `--collector.ethtool`: pauses of two priorities, whose counters grow with each scrape.
-pub(crate) fn node_exporter() -> SocketAddr {
+/// What an agent exposes on a host whose NIC has PFC, which no machine of the tests has: the agent's own text, of pauses that grow.
+pub(crate) fn agent_with_pauses() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
-        for (scrape, stream) in listener.incoming().enumerate() {
+        for (scrape, stream) in (0..).zip(listener.incoming()) {
             let Ok(mut stream) = stream else { return };
             let mut head = BufReader::new(&stream).lines();
             // The head ends with an empty line; bytes that nobody read would make the end a reset.
             while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
-            let names = ["received_prio3", "transmitted_prio3", "received_prio4", "transmitted_prio4"];
-            let line = |name: &str| format!("node_ethtool_{name}_pause{{device=\"ens1\"}} {}\n", 10 * scrape);
-            let text: String = names.map(line).concat();
+            let totals = Pause::ALL.into_iter().flat_map(|what| [3, 4].map(|priority| ((what, priority), 1_000 * scrape)));
+            let pauses = [("ens1".to_owned(), totals.collect())].into();
+            let text = metrics::text(&metrics::Snapshot { pauses, ..metrics::Snapshot::default() }, gate::now());
+            let text: String = text.split_inclusive('\n').filter(|line| line.contains("_pfc_")).collect();
             // A scrape that was given up is none.
             let _ = stream.write_all(format!("HTTP/1.0 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\n\r\n{text}").as_bytes());
         }

@@ -4,7 +4,7 @@ use std::{
     env, fs,
     io::{Read as _, Seek as _},
     net::TcpListener,
-    os::unix::process::CommandExt as _,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     thread,
@@ -157,6 +157,11 @@ fn the_example_of_two_hosts_is_held_as_its_readme_says_and_outlives_its_service(
             1 => running.await_that("both are held", || running.states() == ["held", "held"]),
             _ => {}
         }
+    }
+
+    for host in ["h1", "h2"] {
+        let about = fs::metadata(format!("{pages}-{host}")).expect("the agent's folder");
+        assert_eq!(about.permissions().mode() & 0o777, 0o700, "a folder of {host} that others can enter");
     }
 
     // `kill %1`.

@@ -30,7 +30,7 @@ const GROUPS_ASKED = 200;
 // Ports drawn with their marks; the busiest.
 const PORTS_MAX = 12;
 // Kinds of events that change what the marks tell.
-const PLANS = ["committed", "released", "moved", "expired"];
+const PLANS = ["committed", "released", "moved", "expired", "measured", "headroom", "let_go", "fabric"];
 const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", "CNPs sent", "var(--j5)"], ["cnp_rx_handled", "CNPs handled", "var(--j4)"]];
 
 const linkGrid = new Grid(byId("links"), LINKS, { id: (l) => l.id, text: linkText, nothing: (filtered) => (filtered ? "No link or job of this name." : "No link carries demand.") });

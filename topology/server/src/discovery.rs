@@ -55,7 +55,7 @@ const HELD_MAX: usize = 400_000;
 const ANSWER_MAX: usize = 1_000;
 /// Events of one look: more differences at once are a fabric that was replaced, and one event counts them.
 const EVENTS_MAX: usize = 20;
-/// Who these events are of: one part of the ring, whatever cables do.
+/// The owner of these events in the ring, so that cables fill one part only.
 const EVENTS_OF: &str = "lldp";
 /// Findings that say nothing here: most cables have one end without an agent, and parts, kinds and capacities show in the fabric itself.
 const EXPECTED: [&str; 5] = ["one-sided-link", "no-neighbours", "disconnected", "unknown-capacity", "no-hosts"];
@@ -100,7 +100,7 @@ pub struct Found {
     pub findings: Vec<String>,
     /// The fabric with what was seen.
     merged: Arc<str>,
-    /// What the fabric is to become, where it may grow and that is another one.
+    /// The fabric to set, if `discovery = "grow"` applies and it differs from the one in force.
     grown: Option<Arc<str>>,
 }
 

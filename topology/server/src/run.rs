@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
     listen: Option<SocketAddr>,
     /// State file
     #[arg(long, value_name = "FILE")]
@@ -123,6 +123,11 @@ enum Failure {
     Store(#[from] StoreError),
     #[error("{0}")]
     Other(String),
+}
+
+/// An address and a port, as the command line says them.
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "not an address and a port, as 127.0.0.1:7480")
 }
 
 /// Runs the program to its end.
@@ -272,10 +277,11 @@ async fn beside(
     api.keep_history(kept.unwrap_or_default());
     api.hear_switches(switches);
     let scheduler = start_scheduler(&api, controller, around).await?;
-    // The first fabric is in force before the port is open: no client finds a service without the fabric that it was given.
-    let started = match first_fabric(&api).await {
+    // The port is taken first: a start that fails for it leaves no fabric in the state file, which the next start would keep. The
+    // fabric is in force before anybody is answered: no client finds a service without the fabric that it was given.
+    let started = match bind(address, &reload.tls, &settings).await {
         Err(failure) => Err(failure),
-        Ok(()) => bind(address, &reload.tls, &settings).await,
+        Ok(bound) => first_fabric(&api).await.map(|()| bound),
     };
     let result = match started {
         Err(failure) => Err(failure),

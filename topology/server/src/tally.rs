@@ -27,7 +27,7 @@ impl<K: Ord> Tally<K> {
         }
     }
 
-    /// It has so much less, of what was added.
+    /// Takes `less` off the key's count; never more than was added.
     pub(crate) fn take(&mut self, key: &K, less: usize) {
         if let Some(count) = self.0.get_mut(key) {
             *count -= less;

@@ -104,7 +104,7 @@ pub(crate) fn answered(span: &Span, name: &str, status: axum::http::StatusCode) 
     }
 }
 
-/// Who waits for a change, and the span of what is being done for it.
+/// The caller that waits for a change, and the change's trace spans.
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     reply: oneshot::Sender<T>,

@@ -80,6 +80,30 @@ fn a_fabric_that_is_not_read_is_told() {
 }
 
 #[test]
+fn a_start_that_finds_its_port_taken_keeps_no_fabric() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, wrong) = (folder.path().join("state.redb"), folder.path().join("wrong.yaml"));
+    fs::write(&wrong, "schema: another/v1\n").unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().to_string();
+    let state_arg = state.to_str().unwrap();
+    let (code, _, said) = run(&["--state", state_arg, "--fabric", testbed().to_str().unwrap(), "--listen", &port]);
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains(&format!("listen {port} (TCP)")), "{said}");
+    // The next start reads the document that it is given: it finds what is wrong with this one.
+    let (code, _, said) = run(&["--state", state_arg, "--fabric", wrong.to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("wrong.yaml"), "{said}");
+}
+
+#[test]
+fn an_address_without_a_port_is_told_with_an_example() {
+    let (code, _, said) = run(&["--listen", "7490"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("'7490'") && said.contains("not an address and a port, as 127.0.0.1:7480"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_certified_is_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_str().unwrap();

@@ -13,7 +13,7 @@ use antiphase_topology::{
     pki::{self, CLIENT_LIFETIME, Client},
     tls::Role,
 };
-use support::{Service, program, testbed};
+use support::{Service, program, program_path, testbed};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -157,4 +157,73 @@ fn the_python_client_has_the_role_of_its_certificate() {
     let files = [&ca, &issued.certificate, &issued.key].map(|path| path.to_str().unwrap());
     let said = run(&["-W", "error", "-c", SECURED, &url, files[0], files[1], files[2]], &[]);
     assert!(said.contains("done") && said.contains("role evaluate may not do this"), "{said}");
+}
+
+/// As a controller that runs for longer than its certificate is good: renewed and revoked beside it, and then files that cannot be read.
+const RENEWED: &str = r#"
+import asyncio, pathlib, shutil, subprocess, sys, time
+from antiphase import AntiphaseError, AsyncClient, Client, Retries, Unreachable
+url, authority, certificate, key, program, pki = sys.argv[1:]
+once = Retries(attempts=1)
+client = Client(url, authority=authority, certificate=certificate, key=key, retries=once)
+waiting = AsyncClient(url, authority=authority, certificate=certificate, key=key, retries=once)
+def both():
+    client.plan()
+    asyncio.run(waiting.plan())
+both()
+old = [shutil.copy(path, path + ".old") for path in (certificate, key)]
+subprocess.run([program, "pki", "renew", "--dir", pki, "--name", "s"], check=True)
+subprocess.run([program, "pki", "revoke", "--dir", pki, old[0]], check=True)
+end = time.monotonic() + 60
+while time.monotonic() < end:
+    try:
+        Client(url, authority=authority, certificate=old[0], key=old[1], retries=once).plan()
+        time.sleep(0.2)
+    except Unreachable:
+        break
+else:
+    raise SystemExit("the old certificate was not revoked")
+both()
+# In the middle of a renewal: files that do not fit, hold nothing, or are away.
+new = pathlib.Path(key).read_bytes()
+for change in (lambda: shutil.copy(old[1], key), lambda: pathlib.Path(key).write_bytes(b""), pathlib.Path(key).unlink):
+    change()
+    both()
+for kind in (Client, AsyncClient):
+    for files in ((authority, certificate, key), (authority, authority + "-gone", key), (key + "-gone", certificate, key), (certificate + ".empty", old[0], old[1])):
+        pathlib.Path(certificate + ".empty").write_bytes(b"")
+        try:
+            kind(url, authority=files[0], certificate=files[1], key=files[2])
+            raise SystemExit(f"{files} were taken")
+        except (OSError, ValueError) as error:
+            assert any(path in str(error) for path in (key, files[0], files[1])) and "\n" not in str(error), error
+pathlib.Path(key).write_bytes(new)
+both()
+print("done")
+"#;
+
+#[test]
+fn the_python_client_follows_its_certificate_when_it_is_renewed() {
+    if !is_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let there = folder.join("pki");
+    pki::init(&there, &["127.0.0.1".into()], false).unwrap();
+    let client = Client { role: Role::Admin, name: "s".into(), hosts: Vec::new(), lifetime: CLIENT_LIFETIME };
+    let issued = pki::issue(&there, &client, false).unwrap();
+    let other = Client { name: "other".into(), ..client };
+    let other = pki::issue(&there, &other, false).unwrap();
+    // So that there is a list.
+    let revoked = pki::revoke(&there, &other.certificate).unwrap();
+    let (own, ca, config) = (pki::service_paths(&there), pki::authority_path(&there), folder.join("a.toml"));
+    let tls = format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\nrevoked = {revoked:?}\n", own.certificate, own.key);
+    fs::write(&config, tls).unwrap();
+    let service =
+        Service::with(program().arg("--config").arg(&config).arg("--state").arg(folder.join("s.redb")).arg("--fabric").arg(testbed()));
+    let (url, program) = (format!("https://{}", service.address), program_path());
+    let files = [&ca, &issued.certificate, &issued.key, &program, &there].map(|path| path.to_str().unwrap());
+    let said = run(&[&["-W", "error", "-c", RENEWED, &url][..], &files[..]].concat(), &[]);
+    assert!(said.contains("done"), "{said}");
 }

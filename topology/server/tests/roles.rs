@@ -463,3 +463,21 @@ async fn certificates_are_renewed_and_revoked_without_a_signal() {
     let now = status(&std::fs::read(&renewed.certificate).unwrap(), &std::fs::read(&renewed.key).unwrap()).unwrap();
     assert_eq!(now, "200");
 }
+
+/// What balancers and the kubelet do every few seconds. Whoever is refused is told all the same.
+#[tokio::test]
+async fn a_probe_of_the_port_writes_no_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let pki_folder = folder.path().join("pki");
+    pki::init(&pki_folder, &["localhost".into()], false).unwrap();
+    let (files, ca, config) = (pki::service_paths(&pki_folder), pki::authority_path(&pki_folder), folder.path().join("a.toml"));
+    std::fs::write(&config, format!("[tls]\ncertificate = {:?}\nkey = {:?}\nclient_ca = {ca:?}\n", files.certificate, files.key)).unwrap();
+    let service = Service::with(program().arg("--config").arg(&config).arg("--state").arg(folder.path().join("s.redb")));
+    for _ in 0..3 {
+        drop(TcpStream::connect(service.address).unwrap());
+    }
+    let stranger = TcpStream::connect(service.address).unwrap();
+    std::io::Write::write_all(&mut &stranger, b"GET / HTTP/1.0\r\n\r\n").unwrap();
+    service.wait_for_log("a connection was not taken");
+    assert_eq!(service.log().matches("a connection was").count(), 1, "{}", service.log());
+}

@@ -249,6 +249,63 @@ fn a_job_of_slurm_is_committed_while_it_runs_and_runs_without_the_service_too() 
     assert_eq!(committed(&service), "[]");
 }
 
+/// The commands by which the page installs the scripts, without its margin.
+fn installs() -> String {
+    let page = fs::read_to_string(root().join("docs/slurm.md")).unwrap();
+    let (_, block) = page.split_once("```sh\n").unwrap();
+    let (block, _) = block.split_once("```").unwrap();
+    let lines: Vec<&str> = block.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join("\n")
+}
+
+/// As root in a copy of this machine that is thrown away: the block of the page, then the script as slurmctld starts it, by its first line
+/// and without an environment.
+const INSTALLED: &str = r#"
+set -eu
+scratch=$(mktemp -d)
+mount -t tmpfs tmpfs "$scratch"
+mkdir "$scratch/upper" "$scratch/work" "$scratch/root"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$scratch/upper,workdir=$scratch/work" "$scratch/root"
+mount --bind /dev "$scratch/root/dev"
+cat >"$scratch/root/inside" <<'INSIDE'
+set -eu
+rm -rf /usr/lib/antiphase /etc/antiphase
+cd "$REPOSITORY"
+eval "$BLOCK"
+sed -i "s|^server = .*|server = $SERVER|; s|^#log = .*|log = /said|" /etc/antiphase/slurm.ini
+cd /
+test -x /usr/lib/antiphase/task-prolog.sh
+env -i SLURM_SCRIPT_CONTEXT=prolog_slurmctld SLURM_CLUSTER_NAME=c SLURM_JOB_ID=7 'SLURM_JOB_NODELIST=h[1-2]' SLURM_JOB_COMMENT=antiphase=vgg16 /usr/lib/antiphase/antiphase_slurm.py
+cat /said
+INSIDE
+chroot "$scratch/root" /bin/sh /inside
+umount --lazy "$scratch"
+rmdir "$scratch"
+"#;
+
+#[test]
+fn what_the_page_installs_runs_as_slurmctld_starts_it() {
+    let overlay = "set -e; d=$(mktemp -d); mount -t tmpfs tmpfs $d; mkdir $d/u $d/w $d/r; \
+        mount -t overlay overlay -o lowerdir=/,upperdir=$d/u,workdir=$d/w $d/r; umount -l $d; rmdir $d";
+    let can = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+    if !can(Command::new("unshare").args(["--mount", "sh", "-c", overlay])) {
+        println!("skipped: it needs root (a namespace of mounts, an overlay of /); the block of docs/slurm.md was not run");
+        return;
+    }
+    if !can(Command::new("/usr/bin/python3").args(["-c", "import sys; assert sys.version_info >= (3, 10)"])) {
+        println!("skipped: there is no /usr/bin/python3 of 3.10 or newer, so the block of docs/slurm.md was not run");
+        return;
+    }
+    let state = tempfile::tempdir().unwrap();
+    let service = Service::start(&state.path().join("state.redb"));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", INSTALLED]).env("BLOCK", installs()).env("REPOSITORY", root());
+    let output = command.env("SERVER", format!("http://{}", service.address)).output().unwrap();
+    let said = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].concat();
+    assert!(output.status.success() && said.contains("slurm-c-7: committed on h[1-2]"), "{said}");
+    assert_eq!(committed(&service), r#"[{"hosts":["h1","h2"],"id":"slurm-c-7"}]"#);
+}
+
 /// What needs no Slurm: lists of hosts, comments, and a service that never answers.
 #[test]
 fn the_scripts_for_slurm_hold_no_job_up() {

@@ -59,7 +59,7 @@ pub(crate) struct Done {
     pub(crate) comparison: Option<Name>,
     /// Nothing but leases changed.
     pub(crate) renews: bool,
-    /// Each notice that names somebody is of a request of its own.
+    /// Whether each notice that names a caller belongs to its own request.
     pub(crate) several: bool,
 }
 
@@ -230,7 +230,7 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         score: settled.score,
         crowded: crowded(plan, &names, config),
     };
-    // The score is of shifts, to which nobody keeps who takes turns.
+    // The score is that of the shifts, which jobs that take turns do not follow.
     let apart = match settled.jobs.iter().filter(|job| job.slot.turns).count() {
         0 => format!("score {}", Score(settled.score)),
         turning => format!("{turning} by turns"),
@@ -258,7 +258,7 @@ fn repeated(plan: &Plan, jobs: &[JobDefinition], key: &str, content: Option<Cont
         return Err(Refusal::KeyUsed { key: key.into() });
     }
     match jobs.iter().find(|d| plan.job(&Name::from(d.job.name.as_str())).is_none()) {
-        // Neither is it committed again, because somebody released it since, nor may the answer say that it is.
+        // The job was released since. So it is not committed again, and the answer does not say that it is.
         Some(gone) => Err(Refusal::KeyGone { key: key.into(), job: gone.job.name.clone() }),
         None => Ok(Some(used.answer.clone())),
     }

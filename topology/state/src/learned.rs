@@ -56,7 +56,7 @@ impl PeriodWatch {
         Some(if differs { Learned::Differs(learned) } else { Learned::Agrees(learned) })
     }
 
-    /// What was seen of the job while it was held lies with others.
+    /// Forgets the reports of the held job, because others caused them.
     pub(crate) fn excuse(&mut self) {
         self.held = 0;
     }

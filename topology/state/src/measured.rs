@@ -54,7 +54,7 @@ fn sends_like(job: &JobProfile, sent: Nanos) -> bool {
     asks_so && sent.0 >= up / MEASURED_SENT_TIMES && sent.0 <= up.saturating_mul(MEASURED_SENT_TIMES)
 }
 
-/// One factor for all jobs that are as much longer or shorter than planned: equal jobs stay equal, which two measured times never are.
+/// Scales all jobs by one factor if their ratios agree within [`COMMON_PERMILLE`]. Equal jobs then stay equal.
 pub(crate) fn in_common_ratio(jobs: &mut [(Name, Nanos, MeasuredProfile)]) {
     let permille = |planned: Nanos, measured: Nanos| {
         let value = (u128::from(measured.0) * 1_000 + u128::from(planned.0) / 2) / u128::from(planned.0.max(1));

@@ -187,7 +187,7 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         plan.replace(&name, Some(Arc::new(job)));
     }
     for found in comparisons {
-        // One of jobs that are gone, or are planned otherwise, is of no group: it is never asked for.
+        // A comparison of jobs that are gone or planned otherwise matches no group, so it is never read.
         let name = found.name().filter(|name| names.contains(*name)).cloned();
         name.into_iter().for_each(|name| plan.replace_comparison(&name, Some(found.clone())));
     }

@@ -204,7 +204,7 @@ impl Store for StateFile {
     }
 
     fn append(&mut self, after: Revision, changes: &[Change]) -> Result<Revision, AppendError> {
-        // The file is locked, so nobody else writes to it: another revision is a caller that lost count.
+        // The file is locked against other processes, so a different revision means that the caller's count is wrong.
         if after != self.revision {
             return Err(AppendError::Moved { expected: after, found: self.revision });
         }

@@ -11,7 +11,6 @@ use proto::{
     },
 };
 use quinn::{Connection, SendStream, VarInt};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, sleep_until, timeout};
 use units::{FabricTime, NodeTime};
 
@@ -134,7 +133,7 @@ impl<'a> Live<'a> {
     async fn turn(&mut self, next: Next) -> Result<(), Ended> {
         match next {
             Next::Datagram(datagram) => {
-                let came = node_now();
+                let came = gate::now();
                 self.heard(came, &datagram.map_err(|error| self.lost(&error))?);
             }
             Next::Note(note) => self.notes(note),
@@ -219,7 +218,7 @@ impl<'a> Live<'a> {
         }
         // A number that wraps does no harm, as an echo has to match the stamp of its probe too.
         self.sequence = self.sequence.wrapping_add(1);
-        let sent = node_now();
+        let sent = gate::now();
         self.probes.push_back((self.sequence, sent));
         let probe = AgentDatagram { sequence: self.sequence, sent_ns: sent.0, notes: Vec::new() }.encode_to_vec();
         // A probe that finds no room counts as lost: the next one comes in an interval.
@@ -300,11 +299,4 @@ async fn goodbye(send: &mut SendStream, pending: &[u8], reason: &str) {
     };
     // A service that does not hear the goodbye finds out by the silence.
     let _ = timeout(GOODBYE_WITHIN, said).await;
-}
-
-/// The node's clock, as the gates read it.
-fn node_now() -> NodeTime {
-    let now = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
-    NodeTime(seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(now.tv_nsec).unwrap_or(0)))
 }

@@ -430,7 +430,7 @@ impl TurnAgent {
         if self.seen.is_some_and(|seen| seen.note.writer != order.writer || seen.note.number >= order.number) {
             return self.tell_seen(now);
         }
-        // Who asks this start back knows of the end of the one before.
+        // A withdrawal of this start proves that the service knows the end of the start before.
         self.answered(order.number.saturating_sub(1), ToldKind::Ended);
         if (self.turn.writer, self.turn.number) == (order.writer, order.number) {
             self.permit(order.writer, order.number, Permit::None, Source::Ahead);

@@ -96,9 +96,9 @@ impl Event {
 
 /// The check of an event. It finds an event that is not whole, and no malice; it is never 0, which stands for one that is being written.
 const fn check(number: u64, at: u64, tagged: u64) -> u64 {
-    let mixed = (MAGIC ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ at;
-    let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) ^ tagged;
-    mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1
+    let mixed = (MAGIC ^ number).wrapping_mul(units::GOLDEN).rotate_left(29) ^ at;
+    let mixed = mixed.wrapping_mul(units::GOLDEN).rotate_left(29) ^ tagged;
+    mixed.wrapping_mul(units::GOLDEN) | 1
 }
 
 /// Where the words of an event are.

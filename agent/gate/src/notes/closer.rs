@@ -112,7 +112,7 @@ fn close_all() {
             held = work();
             held.open -= 1;
         }
-        // Whose it was matters and not which: of one user all are the same.
+        // Only the user matters: any entry of that user may be removed.
         if let Some(at) = held.closing.iter().position(|user| *user == from) {
             held.closing.remove(at);
         }

@@ -48,6 +48,14 @@ impl Process {
         Self::spawn(Command::new("/bin/sh").args(["-c", "umask 077; exec \"$0\" \"$@\""]).arg(program), mode, directory)
     }
 
+    /// In a mount namespace of its own that has the pages for reading only, and their reports for writing, as a container should.
+    pub(crate) fn start_in_container(mode: &str, directory: &Path) -> Self {
+        let mounts = "mount --bind \"$1/reports\" \"$1/reports\" && mount --rbind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" && shift && exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", mounts, "sh"]).arg(directory).arg(env::current_exe().unwrap());
+        Self::spawn(&mut command, mode, directory)
+    }
+
     fn spawn(command: &mut Command, mode: &str, directory: &Path) -> Self {
         command.args(["child::entry", "--exact", "--nocapture", "--test-threads=1"]);
         command.env(MODE, mode).env(DIRECTORY, directory).stdout(Stdio::piped()).stdin(Stdio::null());
@@ -106,6 +114,14 @@ fn entry() {
             let gate = Gate::open(&config(&directory));
             say("ready");
             say(&describe(&gate.step()));
+        }
+        "shrink" => {
+            let page = std::fs::OpenOptions::new().write(true).open(directory.join(format!("{JOB}.page")));
+            say(&page.map_or_else(|error| format!("{:?}", error.kind()), |_| "opened".to_owned()));
+            let gate = Gate::open(&config(&directory));
+            let outcome = gate.step();
+            gate.flush();
+            say(&describe(&outcome));
         }
         "steps" => steps(&directory),
         "turns" => answer(&directory),

@@ -180,7 +180,8 @@ fn a_broken_report_does_not_matter() {
         |path: &Path| mknodat(CWD, path, FileType::Fifo, Permission::RUSR | Permission::WUSR, 0).unwrap(),
     ] {
         let directory = tempfile::tempdir().unwrap();
-        spoil(&directory.path().join(format!("{JOB}.report")));
+        fs::create_dir(directory.path().join("reports")).unwrap();
+        spoil(&directory.path().join(format!("reports/{JOB}.report")));
         let _page = page(directory.path(), &due_in(ms(30), ms(200)));
         assert_eq!(gate(directory.path()).step().because, Reason::OnTime);
     }

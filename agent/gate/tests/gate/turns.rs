@@ -250,6 +250,36 @@ fn a_gate_that_waits_is_woken() {
     assert!(woken < looked, "{woken} with and {looked} without a wake-up");
 }
 
+/// Found by a stranger: of three gates each start of two waited 15 ms for an answer that nobody gives, and the job took a tenth longer.
+#[test]
+fn of_several_gates_of_a_job_only_the_newest_asks() {
+    let directory = tempfile::tempdir().unwrap();
+    let agent = Answering::start(directory.path(), JOB, true);
+    let _report = ReportReader::open_or_create(directory.path(), JOB).unwrap();
+    let older = [gate(directory.path()), gate(directory.path())];
+    let newest = gate(directory.path());
+    for gate in &older {
+        // It finds at its next report that another one writes it.
+        eventually("the older gate to step aside", || (gate.step().because == Reason::Busy).then_some(()));
+    }
+    // What they began before they knew ends.
+    older.iter().for_each(Gate::done);
+    eventually("a grant", || (newest.step().because == Reason::Granted).then_some(()));
+    newest.done();
+    let of = |answers: &[(Note, NodeTime)]| answers.iter().map(|(note, _)| note.writer).collect::<Vec<_>>();
+    let before = agent.seen(3).len();
+    for _ in 0..20 {
+        let began = Instant::now();
+        assert!(older.iter().all(|gate| gate.step().because == Reason::Busy));
+        assert!(began.elapsed() < Duration::from_millis(10), "they wait for nobody");
+        older.iter().for_each(Gate::done);
+        eventually("a grant", || (newest.step().because == Reason::Granted).then_some(()));
+        newest.done();
+    }
+    let writers = of(&agent.seen(1)[before..]);
+    assert!(!writers.is_empty() && writers.windows(2).all(|two| two[0] == two[1]), "{writers:?}");
+}
+
 /// The page is mapped by two processes, one of them read-only: the kernel wakes all the same.
 #[test]
 fn an_agent_in_another_process_wakes_the_gate() {
@@ -448,6 +478,25 @@ fn a_job_of_another_user_takes_turns() {
     let _child = Process::start_as(NOBODY, &program, "step", directory.path());
     let heard = eventually("a note of another user", || reader.recv().ok()).unwrap();
     assert_eq!((heard.job.as_str(), heard.from), (JOB, NOBODY));
+}
+
+/// Found by a stranger: root of a container shrank a page, and each job of the host that had it mapped died, with the agent.
+#[test]
+fn a_container_needs_the_pages_for_reading_only() {
+    if !geteuid().is_root() {
+        println!("skipped: without root nothing can be mounted");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let report = ReportReader::open_or_create(directory.path(), JOB).unwrap();
+    let agent = Answering::start(directory.path(), JOB, true);
+    eventually("an answer in time", || {
+        let mut child = Process::start_in_container("shrink", directory.path());
+        assert_eq!(child.line(), "ReadOnlyFilesystem");
+        Some(child.line()).filter(|line| line == "granted held=true slip=false late=None")
+    });
+    drop(agent);
+    eventually("its report", || report.read().filter(|found| found.tracker.counters().iterations > 0));
 }
 
 /// A page of the first layout, as an agent wrote it that knew no turns.

@@ -210,7 +210,7 @@ impl Couplings {
             }
             let before = near.len();
             group.alignments(job, j, placed[j].unwrap_or(0), true, &mut near);
-            // Where passages are too many to be of use, nobody else knows that they were listed.
+            // The listing is charged here, because a caller does not see passages that were too many to use.
             budget.charge(LISTED_WORK * (near.len() - before) as u64);
         }
         near.sort_unstable();

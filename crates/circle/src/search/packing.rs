@@ -258,7 +258,7 @@ impl Packing {
                 let shift = (wall.at % item.period + item.period - rise) % item.period;
                 let is_known = found.iter().any(|f| f.2 == i && f.3 == shift);
                 if !is_known && room.holds(item.around(shift), budget) {
-                    // Mostly the hard ones first, and who fills the stretch to its end before those who leave a part of it.
+                    // Harder items tend to come first, and items that fill the stretch come before items that leave a part free.
                     let fills = if length == wall.length { 2.0 } else { 1.0 };
                     found.push((self.rank(item), item.hardness() * fills * (1.0 + self.random.unit()), i, shift));
                 }

@@ -65,7 +65,7 @@ enum Command {
     /// Make certificates for trials: an authority, agents, people
     #[command(subcommand)]
     Pki(server::pki::Command),
-    /// Hold a program that cannot be changed to its job's slot; say what gates hold here
+    /// Start a program that cannot be changed at its job's turn or slot; say what gates hold here
     #[command(subcommand)]
     Gate(service::GateCommand),
     /// Play jobs on a fabric of network namespaces, with and without holding them to their slots

@@ -13,7 +13,7 @@ use std::{
     process::ExitCode,
 };
 
-use ::sim::trace::{self, LingjunWorkers, NetworkOutcome, NetworkSetup, Outcome, Setup, Trace, TraceError, Watcher};
+use ::sim::trace::{self, GrowthOutcome, LingjunWorkers, NetworkOutcome, NetworkSetup, Outcome, Setup, Trace, TraceError, Watcher};
 use clap::{Args, Subcommand};
 use fabric::{
     Fabric,
@@ -84,7 +84,7 @@ EXAMPLES
   Columns of such faults, in any order: at_s, kind (host, link, agent, straggler), name (of a host, or of a link as leaf1->spine2), until_s,
   and of stragglers factor. Without a fabric hosts have numbers, from 0 on.
   Columns of such a trace, in any order: job_id, submit_s, gpus, iterations, and iteration_ms with up_ms and load_ms, or model;
-  restart_s and priority (guaranteed or opportunistic) may be left out.
+  restart_s, priority (guaranteed or opportunistic) and gpus_max (the most GPUs that it can use, under gandiva) may be left out.
   Columns of a trace of Muri, in any order: job_id, num_gpu, submit_time (ms), iterations, model_name, duration (ms),
   iteration_time (ms), resource_time_0, resource_time_1, resource_time_2 (load, GPU, network; ms), priority (0 guaranteed, 1 opportunistic).";
 
@@ -146,7 +146,7 @@ pub(crate) struct RunArgs {
     trace: TraceArgs,
     #[command(flatten)]
     network: NetworkArgs,
-    /// Write what happens to the jobs, a JSON object a line: arrive, start, move, stop, end
+    /// Write what happens to the jobs, a JSON object a line: arrive, start, move, grow, shrink, stop, end
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
     /// Write a report with pictures, one HTML file that loads nothing
@@ -170,6 +170,9 @@ pub(crate) struct RunArgs {
     /// Muri: group jobs without the network, with --ranker antiphase too
     #[arg(long)]
     blind_groups: bool,
+    /// Gandiva: leave jobs that may grow (gpus_max of the trace) the GPUs that they ask for
+    #[arg(long)]
+    no_growth: bool,
     #[command(flatten)]
     elastic: ElasticArgs,
 }
@@ -203,7 +206,25 @@ struct Answer {
     #[serde(flatten)]
     faults: Option<FaultAnswer>,
     #[serde(flatten)]
+    growth: Option<GrowthAnswer>,
+    #[serde(flatten)]
     network: Option<NetworkAnswer>,
+}
+
+/// What came of jobs that may grow.
+#[derive(Debug, Serialize)]
+struct GrowthAnswer {
+    /// How often a job grew onto idle GPUs, and went on with fewer.
+    grown: u64,
+    shrunk: u64,
+    /// GPU time that jobs had beyond what they asked for.
+    grown_gpu_s: f64,
+}
+
+impl From<GrowthOutcome> for GrowthAnswer {
+    fn from(GrowthOutcome { grown, shrunk, gpu_s }: GrowthOutcome) -> Self {
+        Self { grown, shrunk, grown_gpu_s: gpu_s }
+    }
 }
 
 /// What the network did to jobs that stand on several hosts.
@@ -453,6 +474,7 @@ fn play(
         preemptions: outcome.preemptions,
         cpu_s: Some(cpu_s() - begun_s),
         faults: outcome.faults.map(FaultAnswer::from),
+        growth: outcome.growth.map(GrowthAnswer::from),
         network: outcome.network.as_ref().map(|outcome| NetworkAnswer::of(choice, outcome)),
     };
     Ok((answer, outcome))
@@ -470,6 +492,9 @@ fn rule(args: &RunArgs) -> Result<Rule, CliError> {
     let grouped = matches!(args.policy, PolicyArg::MuriS | PolicyArg::MuriL);
     if let Some((option, _)) = options.iter().find(|(_, given)| *given && !grouped) {
         return Err(CliError::Usage(format!("{option}: --policy {} has no groups", args.policy.name())));
+    }
+    if args.no_growth {
+        return args.policy.without_growth();
     }
     let order = if args.worst_order { Order::Worst } else { Order::Best };
     let (matching, autopack, offers) = (!args.no_matching, !args.no_autopack, !args.blind_groups);

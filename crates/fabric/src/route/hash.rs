@@ -18,9 +18,9 @@ pub(super) struct FlowHash {
 impl FlowHash {
     pub(super) fn new(fabric: &Fabric, seed: u64) -> Self {
         let key = |link: &crate::Link| {
-            let end = |hash, port: &Port| fnv1a(fnv1a(hash, &fabric.node(port.node).name), &port.name);
+            let end = |hash, port: &Port| text(text(hash, &fabric.node(port.node).name), &port.name);
             // The seed is mixed, so that neighbouring seeds do not start with nearly the same bits.
-            mix(end(end(FNV_OFFSET ^ mix(seed), &link.from), &link.to))
+            mix(end(end(units::FNV_OFFSET ^ mix(seed), &link.from), &link.to))
         };
         Self { link_keys: fabric.links().iter().map(key).collect() }
     }
@@ -37,13 +37,9 @@ impl FlowHash {
     }
 }
 
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
-
-/// FNV-1a over the bytes and a terminator that no UTF-8 text contains.
-fn fnv1a(hash: u64, text: &str) -> u64 {
-    // FNV-1a is defined modulo 2^64, hence the wrapping product.
-    text.bytes().chain([0xff]).fold(hash, |h, b| (h ^ u64::from(b)).wrapping_mul(FNV_PRIME))
+/// Takes a text into a hash, and a terminator that no UTF-8 text contains.
+fn text(hash: u64, text: &str) -> u64 {
+    units::fnv1a(units::fnv1a(hash, text.as_bytes()), &[0xff])
 }
 
 /// SplitMix64 of one number.

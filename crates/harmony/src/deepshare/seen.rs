@@ -1,4 +1,4 @@
-//! What who chooses sees, and that he chooses.
+//! What a chooser sees of the cluster, and the trait by which it chooses.
 
 use super::table::Job;
 

@@ -55,7 +55,7 @@ pub struct Table {
 const LEAST: f64 = 0.35;
 
 impl Table {
-    /// What of its speed alone a job has on a node, by its row and those of the others there: the least of what each of them leaves it.
+    /// The share of its solo speed that a job keeps on a node: the least that any of the other jobs leaves it. Arguments are rows of the table.
     #[must_use]
     pub fn share(&self, own: usize, others: impl Iterator<Item = usize>) -> f64 {
         let beside = |other: usize| self.beside.get(own).and_then(|row| row.get(other)).copied().unwrap_or(1.0);

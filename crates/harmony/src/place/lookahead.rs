@@ -38,7 +38,7 @@ impl<'a> Lookahead<'a> {
         running.push(Running { job: *job, stand: stand.clone(), started_ms: view.now_ms, left, speed: PPM as u32 });
         let waiting = view.waiting.to_vec();
         let world = World { now_ms: view.now_ms, servers: view.servers, running, waiting, to_come: &[], outcome: Outcome::default() };
-        // Who fits nowhere while nobody runs makes every way as bad.
+        // A job that fits on no empty server makes every placement equally bad.
         world.play(self.speeds, &mut Balance).map_or(f64::MAX, |outcome| outcome.mean_ms())
     }
 }

@@ -25,7 +25,7 @@ const HALF_MS: f64 = 2.0 * 3_600_000.0;
 /// How much is done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
-    /// From which everything is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
     /// Jobs of a trace.
     pub jobs: usize,

@@ -35,7 +35,7 @@ const HALF_MS: f64 = 1_800_000.0;
 /// How much is done.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
-    /// From which everything is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
     /// The mixes that are played.
     pub mix: Mix,

@@ -52,7 +52,7 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
-    /// To whom a reward is worth half after that time.
+    /// Rewards count half after `half_ms` milliseconds.
     pub(crate) fn new(policy: &Policy, half_ms: f64) -> Self {
         Self { adam: Adam::new(&policy.parameters), replay: VecDeque::new(), half_ms }
     }

@@ -16,7 +16,7 @@ use crate::{
 
 /// Times by turns that are closer than this share are one pace: what jitter leaves between the means of jobs that keep step.
 const SAME_PACE: f64 = 0.005;
-/// A job that takes longer than alone by less than this share pays nothing that anybody would see.
+/// A job slower than alone by less than this share counts as not slowed.
 const PAYS_MIN: f64 = 0.01;
 
 /// A component of which it is known what each control brings.
@@ -42,7 +42,7 @@ pub(super) fn explain(
         return Default::default();
     }
     let each = (0..part.jobs.len()).filter_map(|j| component.each(j)).collect();
-    // Who chose slots was not asked about turns, but may compare.
+    // Under slots only the times per job are compared; no sentence is about sets.
     let together = if control == Control::Slots { Vec::new() } else { component.together(control == Control::Observe) };
     (together, each)
 }

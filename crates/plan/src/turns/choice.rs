@@ -78,7 +78,7 @@ impl Choice<'_> {
     fn see(&mut self, span: Span, runs: Runs) -> Predicted {
         let (question, before) = (self.asked.question, self.runs.work());
         let seen = self.runs.see(span, runs.of(question).runs);
-        // Where a run of one choice is not whole, those of others would hardly be.
+        // If one run was cut short, other runs would be too, so all work counts as spent.
         let cost = if seen.cut_short { WORK_ALL_MAX } else { self.runs.work() - before };
         self.asked.work.set(self.asked.work.get().saturating_add(cost));
         means(question, self.taking.clone(), seen)
@@ -98,7 +98,7 @@ impl Choice<'_> {
 /// What was seen of a choice, and how much of it was.
 pub(super) type Seen = (Predicted, Span);
 
-/// Nobody kept apart: what choices are held against, each in the runs by which it is seen itself.
+/// The free run: the baseline of each choice, over the same span.
 #[derive(Debug)]
 pub(super) struct Free<'a> {
     asked: &'a Asked<'a>,

@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
         if let Some(first) = all.iter().min_by(|a, b| a.cost.total_cmp(&b.cost)) {
             walk.attempt(self.promising(first, free.beside(first.span)));
         }
-        // One half is spent from nobody or the best so far, the other from everybody, be it fair or not.
+        // Half of the choices start from no turns or the best so far, half from everybody by turns, even if a job is then too slow.
         let fair = walk.tried.iter().filter(|t| t.fair).min_by(|a, b| a.cost.total_cmp(&b.cost)).cloned();
         let better = fair.filter(|t| t.cost < 0.0);
         walk.climb(better, most.div_ceil(2));

@@ -25,7 +25,7 @@ pub(super) fn place(pools: &[Pool], jobs: &[ElasticJob], shapes: &[Option<Shape>
         let mut queue: VecDeque<usize> = across.into_iter().chain(within).collect();
         while let Some(job) = queue.pop_front() {
             let moved = if board.gpus(job) >= pool.gpus_per_node { board.across(job) } else { board.within(job) };
-            // Who was moved is smaller than who moved him, so this ends; larger ones go first.
+            // A moved job is smaller than the job that moved it, so the loop ends. Larger jobs are placed first.
             let place = |queue: &VecDeque<usize>, gpus: u32| queue.iter().position(|other| board.gpus(*other) < gpus);
             for other in moved {
                 let to = place(&queue, board.gpus(other)).unwrap_or(queue.len());

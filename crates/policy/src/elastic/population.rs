@@ -210,7 +210,7 @@ impl<'a> Herd<'a> {
             if column().map(|at| genes[at]).sum::<u32>() >= *gpus {
                 continue;
             }
-            // About one of all jobs has more there, and one of those that have some.
+            // Expected mutations here: one job of all gets more GPUs, and one of the jobs that already have some.
             let here = column().filter(|at| genes[*at] > 0).count();
             for at in column() {
                 let some = genes[at] > 0;

@@ -79,7 +79,7 @@ impl Sia {
         }
     }
 
-    /// Whether who is not changed stays where he is.
+    /// Whether a job whose shape stays keeps its nodes.
     pub(super) fn keeps(&self) -> bool {
         self.options.placing == Placing::Kept
     }

@@ -53,7 +53,7 @@ impl Prices {
         let mut padded = capacities.to_vec();
         padded.resize(kinds, 0);
         let spread = ways.spread().max(EQUAL);
-        // At a price of the whole spread for one unit nobody wants any who can do without.
+        // At a price of the whole spread per unit, no item takes a unit that it can do without.
         let mut at = vec![spread / 2.0; kinds];
         let n = kinds as f64;
         // The ball around the box of all prices. The ellipsoid is kept as what maps a ball of radius 1 onto it: the product of that with

@@ -78,4 +78,49 @@ impl Profile {
         }
         Ok(Self { iteration_s, stages, restart_s })
     }
+
+    /// The share of its iteration that a job takes that asked for `asked` GPUs and has `has`: what it loads and computes is divided among all that it
+    /// has, and its network part stays as it is. The batch stays too, so an iteration is worth the same on any of them.
+    ///
+    /// This is the throughput of Pollux ([`goodput::Throughput`](crate::goodput::Throughput)) where nothing overlaps and a pass costs nothing but
+    /// its samples. Where stages of a job overlap, its network part hides some of the others, which then counts as not divided.
+    #[must_use]
+    pub fn share_on(&self, asked: u32, has: u32) -> f64 {
+        let stays_s = self.stages.net_s.min(self.iteration_s);
+        let divided_s = self.iteration_s - stays_s;
+        (stays_s + divided_s * f64::from(asked) / f64::from(has.max(1))) / self.iteration_s
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::goodput::{Batch, Layout, Throughput};
+
+    #[test]
+    fn on_more_gpus_only_the_network_part_stays() {
+        let stages = Stages { load_s: 0.2, gpu_s: 0.6, net_s: 0.2 };
+        let profile = Profile { iteration_s: 1.0, stages, restart_s: 10.0 };
+        // 0.8 s on 2 GPUs are 0.4 s on 4, and 0.2 s of sending come after them.
+        assert!((profile.share_on(2, 4) - 0.6).abs() < 1e-12);
+        assert!((profile.share_on(2, 2) - 1.0).abs() < 1e-12);
+        // Stages that overlap: 0.9 s of the iteration are sending, whatever lies beside it.
+        let overlapping = Profile { stages: Stages { net_s: 0.9, ..stages }, ..profile };
+        assert!((overlapping.share_on(1, 4) - 0.925).abs() < 1e-12);
+        let sends = Profile { stages: Stages { net_s: 3.0, ..stages }, ..profile };
+        assert!((sends.share_on(1, 8) - 1.0).abs() < 1e-12, "who only sends gains nothing");
+    }
+
+    #[test]
+    fn it_is_the_throughput_of_pollux_without_overlap() {
+        let stages = Stages { load_s: 0.0, gpu_s: 0.75, net_s: 0.25 };
+        let profile = Profile { iteration_s: 1.0, stages, restart_s: 10.0 };
+        // 48 samples, of which each of two replicas computes 24 in 0.75 s.
+        let (alpha, beta_c) = (0.25, 0.75 / 24.0);
+        let pollux = Throughput { alpha_c: 0.0, beta_c, alpha_n: alpha, beta_n: 0.0, alpha_r: alpha, beta_r: 0.0, gamma: 1.0 };
+        for replicas in [2, 3, 4, 6, 8] {
+            let there = pollux.iteration_s(Layout { nodes: 1, replicas }, Batch { samples: 48 / replicas, passes: 1 });
+            assert!((there - profile.share_on(2, replicas)).abs() < 1e-12, "{replicas}: {there}");
+        }
+    }
 }

@@ -188,7 +188,7 @@ impl Auction {
             }
         }
         self.serve(now_s, &bids[begin..offered]);
-        // Whoever was offered GPUs and got none finds none among those that are left over, but where others stayed in their places.
+        // A bidder that won nothing finds no left-over GPUs either, except where winners stayed in place.
         self.left_over(now_s, &mut bids[begin..]);
     }
 

@@ -1,10 +1,13 @@
 //! Whether a decision can be carried out.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 
 use super::{
     hosts::Capacity,
-    job::{Decision, Job, JobIndex},
+    job::{Decision, Job, JobIndex, Run},
 };
 
 /// Why a decision cannot be carried out.
@@ -25,6 +28,28 @@ pub enum InfeasibleError {
         /// What it needs.
         needs: u32,
         /// What its group has.
+        has: u32,
+    },
+    /// A job that may grow has fewer GPUs than it needs, or more than it can use.
+    #[error("job {job} needs {needs} GPUs and uses {most} at most, its group has {has}")]
+    Grown {
+        /// Which job.
+        job: JobIndex,
+        /// What it needs.
+        needs: u32,
+        /// The most that it can use.
+        most: u32,
+        /// What its group has.
+        has: u32,
+    },
+    /// A job that has more GPUs than it needs, some of which others have too.
+    #[error("job {job} needs {needs} GPUs and has {has}, some of which others have too")]
+    Shared {
+        /// Which job.
+        job: JobIndex,
+        /// What it needs.
+        needs: u32,
+        /// What it has.
         has: u32,
     },
     /// A host gives more GPUs than it has.
@@ -64,7 +89,7 @@ pub enum InfeasibleError {
 }
 
 impl Decision {
-    /// Checks that the runs fit on the cluster: every job at most once, all GPUs that it needs, none given twice.
+    /// Checks that the runs fit on the cluster: every job at most once, all GPUs that it needs, no more than it can use, none given twice.
     ///
     /// # Errors
     /// [`InfeasibleError`], the first thing that does not fit.
@@ -92,17 +117,25 @@ impl Decision {
                 None => return Err(InfeasibleError::Host { host: place.host, has: 0, gives: place.gpus }),
             }
         }
+        let mut grown: Vec<(&Run, InfeasibleError)> = Vec::new();
         for run in &self.runs {
             let job = jobs.get(run.job as usize).ok_or(InfeasibleError::Job { job: run.job })?;
             let has = *has.entry(run.group).or_insert(job.gpus);
-            if has != job.gpus {
-                return Err(InfeasibleError::Gpus { job: run.job, needs: job.gpus, has });
+            let (needs, most) = (job.gpus, job.gpus_max.max(job.gpus));
+            match has {
+                _ if (needs..=most).contains(&has) => {}
+                _ if most > needs => return Err(InfeasibleError::Grown { job: run.job, needs, most, has }),
+                _ => return Err(InfeasibleError::Gpus { job: run.job, needs, has }),
+            }
+            if has > needs {
+                grown.push((run, InfeasibleError::Shared { job: run.job, needs, has }));
             }
             // The negated form also refuses what is not a number.
             if !(run.iteration_s > 0.0 && run.iteration_s.is_finite()) {
                 return Err(InfeasibleError::Iteration { job: run.job, seconds: run.iteration_s });
             }
         }
+        self.check_grown(grown, hosts, &gives)?;
         // A policy whose groups share says so, and answers for who is on which GPU.
         if self.groups_share {
             return Ok(());
@@ -115,6 +148,21 @@ impl Decision {
             return Err(InfeasibleError::Cluster { has: hosts.all(), gives });
         }
         Ok(())
+    }
+
+    /// Checks that who has more GPUs than it needs shares none of them: it is alone in its group, and its hosts give no more than they have. Of each
+    /// such run comes with it what is wrong where it does.
+    fn check_grown(&self, grown: Vec<(&Run, InfeasibleError)>, hosts: &Capacity, gives: &[u32]) -> Result<(), InfeasibleError> {
+        // Nearly every decision: nobody has grown.
+        if grown.is_empty() {
+            return Ok(());
+        }
+        let mut members: BTreeMap<u32, u32> = BTreeMap::new();
+        self.runs.iter().for_each(|run| *members.entry(run.group).or_default() += 1);
+        let crowded = |host: u32| hosts.full().get(host as usize) < gives.get(host as usize);
+        let shared: BTreeSet<u32> = self.places.iter().filter(|place| crowded(place.host)).map(|place| place.group).collect();
+        let shares = |run: &Run| shared.contains(&run.group) || members.get(&run.group) > Some(&1);
+        grown.into_iter().find(|(run, _)| shares(run)).map_or(Ok(()), |(_, problem)| Err(problem))
     }
 
     /// Checks that nobody is given GPUs of a host that is out.
@@ -134,7 +182,7 @@ mod tests {
     use super::{
         super::{
             hosts::Cluster,
-            job::{Place, Run, samples::job},
+            job::{Place, samples::job},
         },
         *,
     };
@@ -177,5 +225,32 @@ mod tests {
         assert_eq!(counted.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Cluster { has: 16, gives: 20 }));
         let strange = decision(vec![Run { iteration_s: f64::NAN, ..run(0, 0) }], vec![]);
         assert!(matches!(strange.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Iteration { job: 0, .. })));
+    }
+
+    #[test]
+    fn a_job_that_grew_has_no_more_than_it_can_use_and_shares_nothing() {
+        let jobs = [Job { gpus_max: 6, ..job(4) }, job(4), Job { gpus_max: 8, ..job(4) }];
+        let decision = |runs: Vec<Run>, places: Vec<Place>| Decision { runs, places, groups_share: true, ..Decision::default() };
+        let with = |gpus| decision(vec![run(0, 0)], vec![place(0, 0, gpus)]).check(&CLUSTER.into(), &jobs);
+        assert_eq!([4, 5, 6].map(with), [Ok(()), Ok(()), Ok(())]);
+        for has in [3, 7] {
+            assert_eq!(with(has), Err(InfeasibleError::Grown { job: 0, needs: 4, most: 6, has }));
+        }
+        assert_eq!(with(7).unwrap_err().to_string(), "job 0 needs 4 GPUs and uses 6 at most, its group has 7");
+        // Who does not grow has what it needs.
+        let other = decision(vec![run(1, 1)], vec![place(1, 0, 5)]);
+        assert_eq!(other.check(&CLUSTER.into(), &jobs), Err(InfeasibleError::Gpus { job: 1, needs: 4, has: 5 }));
+        // Beside others on one host, as long as each GPU is one job's.
+        let beside = |own, others| decision(vec![run(0, 0), run(1, 1)], vec![place(0, 0, own), place(1, 0, 4), place(1, 1, others)]);
+        let shared = |has| Err(InfeasibleError::Shared { job: 0, needs: 4, has });
+        assert_eq!(beside(4, 0).check(&CLUSTER.into(), &jobs), Ok(()));
+        assert_eq!(beside(5, 0).check(&CLUSTER.into(), &jobs), shared(5));
+        assert_eq!(shared(5).unwrap_err().to_string(), "job 0 needs 4 GPUs and has 5, some of which others have too");
+        // A group of two has what each of them needs, and not what the larger could use.
+        let pair = decision(vec![run(0, 0), run(2, 0)], vec![place(0, 0, 5)]);
+        assert_eq!(pair.check(&CLUSTER.into(), &jobs), shared(5));
+        // The same where groups own their GPUs.
+        let owned = Decision { groups_share: false, ..pair };
+        assert_eq!(owned.check(&CLUSTER.into(), &jobs), shared(5));
     }
 }

@@ -30,7 +30,7 @@ impl Fifo {
 
     pub(super) fn decide(&self, jobs: &[Job], capacity: &Capacity, restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
         let of = |job: &JobIndex| &jobs[*job as usize];
-        // Those who run come before those who wait, wherever they stand: only their GPUs are not free.
+        // Running jobs come first in this order, and only they hold GPUs.
         let held = self.order.iter().map(of).filter(|job| job.running).fold(0_u32, |sum, job| sum.saturating_add(job.gpus));
         let (mut stay, mut free) = (capacity.gpus().min(held), capacity.gpus().saturating_sub(held));
         let mut blocked = false;

@@ -9,20 +9,22 @@
 //! On a host that is still over-subscribed jobs are packed: those that use the GPU least are tried with each other, and a pair stays
 //! when together it does more than the two would in turns (measured throughputs over those alone, summed, above 1); a pair that
 //! failed is not tried again. Pairs are for crowded times: when GPUs come free for which nobody waits, pairs part, the latest first, on their
-//! own host if that has room, and else by a member that moves.
+//! own host if that has room, and else by a member that moves. When a cluster is under-used, jobs that may grow take idle GPUs of their own hosts
+//! (`growing.rs`).
 //!
 //! What is there of the paper, and what is not. Algorithm 1 is as published. Turns are not played one by one: a job makes progress by its share at
 //! all times, which differs from turns of a minute by less than one of them, and [`SWITCH`] is what suspending at the end of a mini-batch costs; all
 //! jobs weigh the same, because no trace says otherwise, so there are no jobs of higher priority either. Introspection is exact: what a pair does is computed
 //! as the timing of groups has it, so that a trial costs nothing and none has to be undone; memory is in nobody's way, because no
 //! trace has any. A job that moves pays its restart, of 4 to 46 s for the models of the traces, where the paper's toolkits need 1 to 10 s.
-//! Nobody grows or shrinks: no job of the traces declares that it may. Interference on a host's bus is not modelled.
+//! Interference on a host's bus is not modelled.
 
+mod growing;
 mod packing;
 
 use alloc::{vec, vec::Vec};
 
-use self::packing::Packing;
+use self::{growing::Growing, packing::Packing};
 use super::{
     Settings,
     hosts::{Capacity, Cluster},
@@ -39,11 +41,13 @@ pub struct GandivaOptions {
     pub packing: bool,
     /// Jobs move to GPUs that became free.
     pub migration: bool,
+    /// Jobs that may grow do so onto idle GPUs of their hosts.
+    pub growth: bool,
 }
 
 impl Default for GandivaOptions {
     fn default() -> Self {
-        Self { packing: true, migration: true }
+        Self { packing: true, migration: true, growth: true }
     }
 }
 
@@ -56,6 +60,8 @@ struct Stand {
     /// Hosts, and GPUs of each.
     hosts: Vec<(u32, u32)>,
     partner: Option<JobIndex>,
+    /// What it has grown onto: hosts of it, and GPUs of each beyond those that it asked for.
+    beyond: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,6 +81,7 @@ pub(super) struct Gandiva {
     left: bool,
     options: GandivaOptions,
     packing: Packing,
+    growing: Growing,
 }
 
 impl Gandiva {
@@ -92,6 +99,7 @@ impl Gandiva {
             left: false,
             options,
             packing: Packing::new(settings),
+            growing: Growing::new(cluster),
         }
     }
 
@@ -110,7 +118,14 @@ impl Gandiva {
         self.left = true;
     }
 
-    pub(super) fn decide(&mut self, jobs: &[Job], capacity: &Capacity, restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
+    pub(super) fn decide(
+        &mut self,
+        now_s: f64,
+        (jobs, capacity): (&[Job], &Capacity),
+        restart_s: impl Fn(&Job) -> f64,
+        explain: bool,
+        out: &mut Decision,
+    ) {
         self.capacity.clone_from(capacity);
         let waiting: Vec<JobIndex> = self.waiting.drain(..).chain(self.arrived.drain(..)).collect();
         for job in waiting {
@@ -131,6 +146,12 @@ impl Gandiva {
         if self.options.packing {
             self.pack(jobs);
         }
+        self.grow(now_s, jobs, &restart_s);
+        self.say(jobs, restart_s, explain, out);
+    }
+
+    /// Writes down who runs.
+    fn say(&self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
         out.groups_share = true;
         for at in 0..self.placed.len() {
             let job = self.placed[at];
@@ -138,14 +159,21 @@ impl Gandiva {
             // A pair is the group of its earlier member.
             let group = stand.partner.map_or(job, |partner| partner.min(job));
             let share = self.share(stand);
-            let unit_s = stand.partner.map_or(j.alone_s, |partner| self.packing.pair_s(j, &jobs[partner as usize]));
+            let has = has(j, stand);
+            let alone_s = || if has > j.gpus { j.alone_s * self.packing.share_on(j, has) } else { j.alone_s };
+            let unit_s = stand.partner.map_or_else(alone_s, |partner| self.packing.pair_s(j, &jobs[partner as usize]));
             let iteration_s = if share < 1.0 { unit_s / share * SWITCH } else { unit_s };
             out.runs.push(Run { job, group, iteration_s, restart_s: restart_s(j) });
             if group == job {
-                out.places.extend(stand.hosts.iter().map(|&(host, gpus)| Place { group, host, gpus }));
+                let beyond = |host| stand.beyond.iter().find(|(on, _)| *on == host).map_or(0, |(_, gpus)| *gpus);
+                out.places.extend(stand.hosts.iter().map(|&(host, gpus)| Place { group, host, gpus: gpus + beyond(host) }));
             }
             if explain {
-                out.reasons.push(Reason::Turns { members: 1 + u32::from(stand.partner.is_some()), share });
+                out.reasons.push(if has > j.gpus {
+                    Reason::Grown { asked: j.gpus, has, share: self.packing.share_on(j, has) }
+                } else {
+                    Reason::Turns { members: 1 + u32::from(stand.partner.is_some()), share }
+                });
             }
         }
     }
@@ -203,6 +231,7 @@ impl Gandiva {
                 self.kind[host as usize] = gpus;
             }
             self.load[host as usize] += part;
+            self.growing.touch(host);
         }
         self.stands[job as usize].hosts = hosts;
         if !self.placed.contains(&job) {
@@ -211,8 +240,12 @@ impl Gandiva {
     }
 
     fn take_off(&mut self, job: JobIndex) {
-        for (host, part) in core::mem::take(&mut self.stands[job as usize].hosts) {
+        let Stand { hosts, beyond, .. } = &mut self.stands[job as usize];
+        // Its hosts have what it grew onto too.
+        beyond.clear();
+        for (host, part) in core::mem::take(hosts) {
             self.load[host as usize] -= part;
+            self.growing.touch(host);
             if self.load[host as usize] == 0 {
                 self.kind[host as usize] = 0;
             }
@@ -225,6 +258,7 @@ impl Gandiva {
             self.stands[partner as usize].partner = None;
             for &(host, part) in &self.stands[partner as usize].hosts {
                 self.load[host as usize] += part;
+                self.growing.touch(host);
             }
         }
     }
@@ -346,9 +380,15 @@ impl Gandiva {
                     self.stands[other as usize].partner = Some(job);
                     for &(on, part) in &self.stands[other as usize].hosts {
                         self.load[on as usize] -= part;
+                        self.growing.touch(on);
                     }
                 }
             }
         }
     }
+}
+
+/// GPUs that a job has where it stands.
+fn has(job: &Job, stand: &Stand) -> u32 {
+    stand.beyond.iter().fold(job.gpus, |sum, (_, gpus)| sum + gpus)
 }

@@ -12,6 +12,8 @@ pub type JobIndex = u32;
 pub struct Job {
     /// GPUs that it needs, all or none.
     pub gpus: u32,
+    /// The most that it can use where more are idle (Gandiva): no less than it needs, and as many for one that does not grow.
+    pub gpus_max: u32,
     /// Its entry in [`Settings::profiles`](super::Settings::profiles).
     pub profile: u16,
     /// Whether it may only use what guaranteed jobs leave (AntMan).
@@ -92,6 +94,15 @@ pub enum Reason {
         /// The share of the time in which they have them.
         share: f64,
     },
+    /// It has idle GPUs of its hosts beyond those that it asked for (Gandiva).
+    Grown {
+        /// What it asked for.
+        asked: u32,
+        /// What it has.
+        has: u32,
+        /// The share of its iteration alone that its iterations take so.
+        share: f64,
+    },
 }
 
 /// GPUs of one host that a group has.
@@ -136,6 +147,7 @@ pub(super) mod samples {
     pub(in super::super) fn job(gpus: u32) -> Job {
         Job {
             gpus,
+            gpus_max: gpus,
             profile: 0,
             opportunistic: false,
             submitted_s: 0.0,

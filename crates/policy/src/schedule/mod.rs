@@ -211,7 +211,7 @@ impl Scheduler {
             Room::AntMan(room) => room.decide(jobs, capacity, profiles, explain, out),
             Room::Themis(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
             Room::Auction(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
-            Room::Gandiva(room) => room.decide(jobs, capacity, restart_s, explain, out),
+            Room::Gandiva(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
             Room::Muri(room) => room.decide(jobs, capacity, restart_s, explain, out),
         }
     }
@@ -232,7 +232,8 @@ impl Scheduler {
         match &self.room {
             Room::Tiresias(room) => room.next_change_s(now_s, jobs),
             Room::Auction(room) => room.next_change_s(now_s),
-            Room::Fifo(_) | Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => f64::INFINITY,
+            Room::Gandiva(room) => room.next_change_s(),
+            Room::Fifo(_) | Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Muri(_) => f64::INFINITY,
         }
     }
 

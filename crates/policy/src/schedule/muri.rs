@@ -49,7 +49,7 @@ impl Default for MuriOptions {
 /// What measured sharing costs four members where neighbours form groups, as the authors' simulator has it.
 const SHARING_UNMATCHED: f64 = 1.3 / 1.015;
 
-/// To what the alternatives of a decision lean: so little that what they lose in efficiency is less than what jobs that meet lose on links.
+/// Biases that make the alternatives. They are small: the efficiency lost is below what meeting jobs lose on links.
 const LEANS: [Lean; 6] =
     [Lean::Sends(0.03), Lean::Sends(-0.03), Lean::Drawn(0.02, 1), Lean::Drawn(0.02, 2), Lean::Drawn(0.02, 3), Lean::Drawn(0.02, 4)];
 

@@ -41,7 +41,7 @@ impl Scheduler {
         self.offer(&said, view, n, &mut found);
         if found.len() < n && !said.groups_share {
             for other in self.alternatives(view.jobs) {
-                // One way each: who is with whom matters more than which of equal hosts they have.
+                // One placement for each alternative: the grouping matters more than the choice among equal hosts.
                 let one = found.len().saturating_add(1).min(n);
                 self.offer(&other, view, one, &mut found);
             }

@@ -3,6 +3,7 @@
 mod antman;
 mod auction;
 mod fifo;
+mod growth;
 mod world;
 
 use antiphase_policy::{
@@ -25,6 +26,7 @@ fn job(gpus: u32, profile: u16, left: f64) -> Job {
     let alone_s = Timing::Artifact.alone_s(profiles()[usize::from(profile)].iteration_s);
     Job {
         gpus,
+        gpus_max: gpus,
         profile,
         opportunistic: false,
         submitted_s: 0.0,

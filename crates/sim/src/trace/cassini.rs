@@ -159,6 +159,7 @@ impl Maker {
             id: format!("{}-{number}", job.model.name),
             line: number,
             gpus: job.workers,
+            gpus_max: job.workers,
             submitted_s,
             declared_s: job.iterations as f64 * iteration_s,
             iterations: job.iterations as f64,

@@ -167,6 +167,20 @@ pub enum TraceError {
         /// GPUs of all of them.
         has: u32,
     },
+    /// A job that says that it could use more GPUs than there are.
+    #[error("line {line}: gpus_max {gpus_max} of job {}; {hosts} hosts have {has}", OneLine(format_args!("{id:?}")))]
+    GrowsTooLarge {
+        /// Where.
+        line: u64,
+        /// Which job.
+        id: String,
+        /// What it could use.
+        gpus_max: u32,
+        /// Hosts of the cluster.
+        hosts: u32,
+        /// GPUs of all of them.
+        has: u32,
+    },
     /// Hosts with unequal numbers of GPUs under a policy that counts its places by the host.
     #[error("host {} has {has} GPUs and host {} has {other_has}; this policy wants equal hosts", OneLine(format_args!("{host:?}")), OneLine(format_args!("{other:?}")))]
     Unequal {

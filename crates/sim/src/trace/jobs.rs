@@ -23,6 +23,8 @@ pub struct TraceJob {
     pub line: u64,
     /// GPUs that it needs.
     pub gpus: u32,
+    /// The most that it can use, as many as it needs for one that does not grow.
+    pub gpus_max: u32,
     /// When it was submitted.
     pub submitted_s: f64,
     /// How long it runs alone, as the trace says.
@@ -66,13 +68,22 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Checks that each job fits in the cluster when nobody else runs.
+    /// Checks that each job fits in the cluster when nobody else runs, and could use no more.
     ///
     /// # Errors
-    /// [`TraceError::TooLarge`] for the first that does not.
+    /// [`TraceError::TooLarge`] or [`TraceError::GrowsTooLarge`] for the first that does not.
     pub fn check(&self, hosts: &Capacity) -> Result<(), TraceError> {
-        let Some(job) = self.jobs.iter().find(|job| !hosts.holds(job.gpus)) else { return Ok(()) };
-        let (count, has) = (hosts.full().len() as u32, hosts.all());
-        Err(TraceError::TooLarge { line: job.line, id: job.id.clone(), gpus: job.gpus, hosts: count, has })
+        let Some(job) = self.jobs.iter().find(|job| !hosts.holds(job.gpus) || !hosts.holds(job.gpus_max)) else { return Ok(()) };
+        let (line, id, count, has) = (job.line, job.id.clone(), hosts.full().len() as u32, hosts.all());
+        Err(if hosts.holds(job.gpus) {
+            TraceError::GrowsTooLarge { line, id, gpus_max: job.gpus_max, hosts: count, has }
+        } else {
+            TraceError::TooLarge { line, id, gpus: job.gpus, hosts: count, has }
+        })
+    }
+
+    /// Whether any job may grow.
+    pub(super) fn grows(&self) -> bool {
+        self.jobs.iter().any(|job| job.gpus_max > job.gpus)
     }
 }

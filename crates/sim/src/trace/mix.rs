@@ -63,6 +63,7 @@ pub fn mix_trace(mix: &Mix, seed: u64) -> Trace {
             id: number.to_string(),
             line: number,
             gpus,
+            gpus_max: gpus,
             submitted_s: 0.0,
             declared_s,
             iterations,

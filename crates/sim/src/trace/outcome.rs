@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{FaultOutcome, NetworkOutcome};
+use super::{FaultOutcome, GrowthOutcome, NetworkOutcome};
 
 /// Share of jobs whose completion time is at most the p99.
 const P99: f64 = 0.99;
@@ -25,6 +25,8 @@ pub struct Outcome {
     pub network: Option<NetworkOutcome>,
     /// What went wrong, where anything could.
     pub faults: Option<FaultOutcome>,
+    /// Who grew, where any job may and the policy lets it.
+    pub growth: Option<GrowthOutcome>,
 }
 
 impl Outcome {

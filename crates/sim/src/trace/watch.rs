@@ -1,6 +1,7 @@
 //! What happened to the jobs of a trace, told as it happens.
 
 use alloc::{collections::BTreeMap, vec::Vec};
+use core::cmp::Ordering;
 
 use policy::schedule::{Decision, JobIndex};
 
@@ -44,6 +45,10 @@ pub enum Change {
     Starts,
     /// It goes on elsewhere.
     Moves,
+    /// It goes on with more GPUs, idle ones of its hosts.
+    Grows,
+    /// It goes on with fewer GPUs, where it is.
+    Shrinks,
     /// It was stopped for others.
     Stops,
     /// It lost its host, and what it computed since its last checkpoint.
@@ -70,10 +75,23 @@ pub(super) fn tell(watcher: &mut dyn FnMut(Told<'_>), at_s: f64, before: &Decisi
         let places = of(&new, run.group);
         let change = match was.get(&run.job) {
             None => Change::Starts,
-            Some(group) if of(&old, *group) != places => Change::Moves,
-            Some(_) => continue,
+            Some(group) => match change(of(&old, *group), places) {
+                Some(change) => change,
+                None => continue,
+            },
         };
         watcher(Told::Job(TraceEvent { at_s, job: run.job, change, places }));
+    }
+}
+
+/// What becomes of a job that had the first of these places and has the others now.
+fn change(old: &[(u32, u32)], new: &[(u32, u32)]) -> Option<Change> {
+    let (had, has) = (old.iter().map(|part| part.1).sum::<u32>(), new.iter().map(|part| part.1).sum::<u32>());
+    let stays = old.iter().map(|part| part.0).eq(new.iter().map(|part| part.0));
+    match has.cmp(&had) {
+        Ordering::Greater if stays => Some(Change::Grows),
+        Ordering::Less if stays => Some(Change::Shrinks),
+        _ => (old != new).then_some(Change::Moves),
     }
 }
 

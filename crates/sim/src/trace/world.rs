@@ -25,6 +25,7 @@ use policy::{
 use self::outages::Outages;
 use super::{
     FaultSetup, NetworkSetup, Outcome, Trace, TraceError,
+    growth::Growth,
     network::{Network, Worth, refused},
     watch::{Change, Told, TraceEvent, Watcher, tell},
 };
@@ -113,6 +114,7 @@ fn play(trace: &Trace, setup: &Setup<'_>, watcher: Option<Watcher<'_>>) -> Resul
         decisions: world.decisions,
         preemptions: world.preemptions,
         faults: world.outages.as_ref().map(Outages::outcome),
+        growth: world.growth.map(|growth| growth.outcome),
         network: world.network.map(|network| network.outcome(ended_s)),
     })
 }
@@ -131,6 +133,8 @@ struct World<'a, 'w> {
     placer: Option<Placer>,
     network: Option<Network<'a>>,
     outages: Option<Outages>,
+    /// Who has grown; `None` where nobody may.
+    growth: Option<Growth>,
     /// Something turned since the last decision, so that what it says has to be carried out.
     shaken: bool,
     scheduler: Scheduler,
@@ -164,6 +168,7 @@ impl<'a, 'w> World<'a, 'w> {
         let settings = Settings { timing: setup.timing, profiles: trace.profiles.clone(), explain: false };
         let job = |job: &super::TraceJob| Job {
             gpus: job.gpus,
+            gpus_max: job.gpus_max,
             profile: job.profile,
             opportunistic: job.opportunistic,
             submitted_s: job.submitted_s,
@@ -190,6 +195,7 @@ impl<'a, 'w> World<'a, 'w> {
             placer: placed.then(|| Placer::new(capacity.clone(), &leaves)),
             network,
             outages,
+            growth: Growth::new(trace, setup.rule),
             shaken: false,
             scheduler: Scheduler::new(setup.rule, capacity.clone(), settings),
             arrivals: arrivals(&jobs),
@@ -268,13 +274,17 @@ impl<'a, 'w> World<'a, 'w> {
         if let Some(network) = &mut self.network {
             network.pass(passed_s);
         }
+        if let Some(growth) = &mut self.growth {
+            growth.pass(&self.decision, passed_s);
+        }
         for run in &self.decision.runs {
+            let beyond = self.growth.as_ref().map_or(0, |growth| growth.beyond_of(run.job));
             let (job, restarting) = (&mut self.jobs[run.job as usize], &mut self.restarting_s[run.job as usize]);
             let ran = (passed_s - *restarting).max(0.0);
             *restarting = (*restarting - passed_s).max(0.0);
             job.left -= ran / run.iteration_s;
             if let Some(outages) = &mut self.outages {
-                outages.ran(run.job, job.gpus, ran, run.iteration_s, job.left);
+                outages.ran(run.job, job.gpus + beyond, ran, run.iteration_s, job.left);
             }
             if let Some(network) = &mut self.network {
                 network.credit(run.job, ran / run.iteration_s, run.iteration_s);
@@ -333,6 +343,9 @@ impl<'a, 'w> World<'a, 'w> {
         }
         self.slow();
         self.changes += 1;
+        if let Some(growth) = &mut self.growth {
+            growth.follow(&self.decision, &self.jobs);
+        }
         if let Some(watcher) = &mut self.watcher {
             tell(watcher, now_s, &self.before, &self.decision);
         }
@@ -380,7 +393,7 @@ impl<'a, 'w> World<'a, 'w> {
     fn lodge(&mut self) -> Result<(), TraceError> {
         let Some(placer) = self.placer.as_mut() else { return Ok(()) };
         let unplaced = placer.keep(&self.before, &mut self.decision, &self.jobs);
-        // Who stays on a slow host is compared as it is.
+        // A job that stays on a slow host is compared with its slowed iteration.
         self.slow();
         let Some(placer) = self.placer.as_mut() else { return Ok(()) };
         let places = match &mut self.network {

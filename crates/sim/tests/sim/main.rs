@@ -7,6 +7,7 @@ mod cases;
 mod changing;
 mod elastic;
 mod faults;
+mod growth;
 mod held;
 mod lifetimes;
 mod marks;

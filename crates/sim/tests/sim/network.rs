@@ -399,7 +399,7 @@ fn what_is_told_of_a_run_is_what_came_of_it() {
                 Change::Starts => assert!(stands.insert(event.job, event.places.to_vec()).is_none()),
                 Change::Moves => assert!(stands.insert(event.job, event.places.to_vec()).is_some_and(|old| old != event.places)),
                 Change::Stops => stops += u64::from(stands.remove(&event.job).is_some()),
-                Change::Fails => panic!("{event:?} without faults"),
+                Change::Fails | Change::Grows | Change::Shrinks => panic!("{event:?} without faults, of jobs that do not grow"),
                 Change::Ends => {
                     assert!(stands.remove(&event.job).is_some());
                     jct_s[event.job as usize] = event.at_s - came[&event.job];

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::{tally::Tally, tls::Who};
 
-/// The part of the places, one in so many, that one caller may have who has a certificate.
+/// One caller with a certificate may have one place in this many.
 const CALLER_PART: usize = 2;
 
 /// A line for places. Cloning it shares it.
@@ -113,7 +113,7 @@ impl Queue {
             return None;
         }
         let share = (self.places / CALLER_PART).max(1);
-        // Callers who cannot be told apart are one, who has all of it.
+        // Callers without certificates count as one caller, which may have every place.
         let may = |who: &Option<Who>| who.is_none() || self.callers.of(who) < share;
         let who = self.order.remove(self.order.iter().position(may)?)?;
         let requests = self.waiting.get_mut(&who)?;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{tally::Tally, tls::Who};
 
-/// The part of the places, one in so many, that one caller may have who has a certificate.
+/// One caller with a certificate may have one place in this many.
 const CALLER_PART: u32 = 4;
 
 /// The streams that are open (`limits.watchers`). Cloning it shares it.

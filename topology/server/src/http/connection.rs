@@ -99,7 +99,7 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// A peer that stays who it is.
+    /// A peer without a certificate that could expire.
     #[must_use]
     pub fn for_good(stream: Box<dyn Stream>, caller: Caller) -> Self {
         Self { stream, caller, subject: Subject::local(), until: Box::pin(std::future::pending()) }
@@ -222,10 +222,18 @@ impl One {
                     why = until => LINES.say(|dropped| tracing::info!(%peer, why, dropped, "a connection was cut")),
                 }
             }
+            // A balancer or the kubelet looks every few seconds whether the port answers, and nobody else may see these lines for it.
+            Err(error) if hung_up(&error) => tracing::debug!(%peer, %error, "a connection was closed before it was taken"),
             Err(error) => LINES.say(|dropped| tracing::info!(%peer, %error, dropped, "a connection was not taken")),
         }
         None
     }
+}
+
+/// Whether the other end ended a handshake by closing its connection, in place of refusing us or being refused.
+fn hung_up(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe | NotConnected)
 }
 
 async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<Accepted> {

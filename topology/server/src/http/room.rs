@@ -34,7 +34,7 @@ use crate::{
 /// Most fresh connections. A client that takes 20 ms to ask is cut by who opens more than 100,000 connections a second, which nobody does;
 /// in a handshake each holds some tens of KiB.
 const FRESH_MAX: usize = 2_048;
-/// The part of the places, one in so many, that one caller may have who has a certificate.
+/// One caller with a certificate may have one place in this many.
 const CALLER_PART: usize = 2;
 
 /// Most requests under way.
@@ -377,7 +377,7 @@ impl Table {
 
     /// Cuts the oldest fresh connection of the address that has most of them.
     fn cut_fresh(&mut self) {
-        // Among equals the oldest: an order of addresses would let who has low ones cut who has high ones.
+        // Among addresses with equally many, the oldest connection is cut. An order by address would let low addresses cut high ones.
         let oldest = |numbers: &BTreeSet<u64>| numbers.first().map(|first| (numbers.len(), Reverse(*first)));
         let most = self.fresh.values().filter_map(oldest).max().map(|(_, Reverse(first))| first);
         if let Some(oldest) = most {

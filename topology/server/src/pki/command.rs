@@ -43,7 +43,7 @@ pub struct Issue {
     /// Folder of the authority
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
-    /// What the holder may do
+    /// Role of the certificate
     #[arg(long, value_enum)]
     pub role: Role,
     /// Name of the holder and of the files

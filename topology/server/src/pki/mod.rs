@@ -110,7 +110,7 @@ pub struct Issued {
 /// Whose certificate to issue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// What the holder may do.
+    /// Role of the certificate.
     pub role: Role,
     /// Common name, and name of the files.
     pub name: String,

@@ -1,4 +1,4 @@
-//! What exporters said, in bounded memory: by exporter and interface. Nobody who is not configured takes the place of one who is.
+//! What exporters said, in bounded memory: by exporter and interface. An exporter that is not configured never takes the memory of a configured one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -331,7 +331,7 @@ impl Tls {
         self.reloads.subscribe()
     }
 
-    /// Sees the client authorities become others than now: then nobody who was let in before is known to be trusted.
+    /// Notices a change of the client authorities. Clients let in before it are no longer known to be trusted.
     #[must_use]
     pub fn authorities(&self) -> Authorities {
         Authorities(self.authorities.subscribe())

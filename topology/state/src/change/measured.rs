@@ -14,7 +14,7 @@ use crate::{
     transaction::Transaction,
 };
 
-/// Plans jobs anew as they were measured, and with them those that they meet; all stays as it is where somebody would take turns no more.
+/// Re-plans measured jobs and the jobs that they meet. If fewer jobs would take turns then, the plan stays.
 pub(super) fn measure(now: FabricTime, plan: &mut Plan, config: &Config, measured: &[(Name, MeasuredProfile)]) -> Result<Done, Refusal> {
     let Some(installed) = plan.installed.clone() else { return Ok(Done::default()) };
     let mut found = Vec::new();

@@ -308,6 +308,7 @@ fn job_at(origin: FabricTime, now: FabricTime, submission: &Submission, gpus: u3
     let alone_s = of(submission.spec.iteration);
     Job {
         gpus,
+        gpus_max: gpus,
         profile: 0,
         opportunistic: false,
         submitted_s: seconds(origin, submission.submitted),

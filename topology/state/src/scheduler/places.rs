@@ -61,7 +61,7 @@ pub(super) fn candidates(hosts: &Hosts, occupied: &Occupied, sizes: &[u32], n: u
     let capacity = Capacity::of_hosts(hosts.all.iter().map(|host| host.gpus).collect());
     let count = u32::try_from(hosts.all.len()).unwrap_or(u32::MAX);
     let leaf_of: Vec<u32> = hosts.all.iter().map(|host| host.leaf).collect();
-    // The placer knows what is free by who stays: here one group for each host, which has what is not free of it.
+    // The placer derives free GPUs from jobs that stay. Each host gets one stand-in job that holds the GPUs which are not free.
     let used = hosts.all.iter().map(|host| host.gpus - free_of(hosts, occupied, host));
     let mut jobs: Vec<Job> = used.map(job).collect();
     let standing = (0..count).filter(|host| jobs[*host as usize].gpus > 0);
@@ -97,6 +97,7 @@ fn run(job: u32) -> Run {
 fn job(gpus: u32) -> Job {
     Job {
         gpus,
+        gpus_max: gpus,
         profile: 0,
         opportunistic: false,
         submitted_s: 0.0,

@@ -55,7 +55,7 @@ pub struct ComparedJob {
 }
 
 impl Comparison {
-    /// The name under which it is kept; `None` of no jobs.
+    /// The record's key, the first job's name; `None` without jobs.
     #[must_use]
     pub fn name(&self) -> Option<&Arc<str>> {
         self.jobs.first().map(|job| &job.name)

@@ -249,6 +249,9 @@ impl Turns {
             let id = self.last_group;
             let found = of.jobs.first().and_then(|job| known.get(&job.name)).filter(|found| found.is_of(&of));
             let mut judge = found.map_or_else(|| Judge::of(&of.group.members), |found| Judge::resume(found));
+            if found.is_none() {
+                judge.take_over(&self.earlier(&of, &before));
+            }
             let mut arbiter = Arbiter::new(of.group.clone());
             arbiter.set_open(self.now, !judge.holds());
             for (index, job) in (0..).zip(&of.jobs) {
@@ -256,7 +259,6 @@ impl Turns {
                 let entry = self.jobs.entry(job.name.clone()).or_insert_with(|| Entry::new(job));
                 if let Some(running) = before.get(&entry.group) {
                     arbiter.take_over(index, &running.arbiter, entry.index);
-                    judge.take_over(index, &running.judge, entry.index);
                 }
                 if entry.leader_host != job.leader_host {
                     // Another agent speaks for the job from now on, of another process.
@@ -277,6 +279,15 @@ impl Turns {
             }
         }
         self.again.retain(|(_, name)| self.jobs.contains_key(name));
+    }
+
+    /// The judges of the groups in which jobs of this one were `before`, with the index of each job in both.
+    fn earlier<'b>(&self, of: &TurnGroup, before: &'b BTreeMap<u64, Running>) -> Vec<(&'b Judge, Vec<(u32, u32)>)> {
+        let mut stay: BTreeMap<u64, Vec<(u32, u32)>> = BTreeMap::new();
+        for (index, entry) in (0..).zip(&of.jobs).filter_map(|(index, job)| Some((index, self.jobs.get(&job.name)?))) {
+            stay.entry(entry.group).or_default().push((index, entry.index));
+        }
+        stay.into_iter().filter_map(|(id, stay)| Some((&before.get(&id)?.judge, stay))).collect()
     }
 
     fn gone(&mut self, session: SessionId) {
@@ -426,7 +437,7 @@ impl Turns {
             entry.measure.restart();
         }
         let is_measured = holds && entry.measure.iteration(took, waited, running.broken);
-        if let Some(verdict) = running.judge.iteration(index, took, waited) {
+        if let Some(verdict) = running.judge.iteration(self.now, index, took, waited) {
             running.judged = Some((self.now, verdict));
             self.judged.push_back(Judged { verdict, comparison: running.judge.comparison(&running.of) });
         }
@@ -440,7 +451,7 @@ impl Turns {
     /// Tells what was measured of a group's jobs, once for each window in which each of them was measured.
     fn tell_measured(&mut self, group: u64) {
         let Some(running) = self.groups.get(&group) else { return };
-        // A job whose ends nobody tells is in the way of others whatever they are told.
+        // A job without known ends disturbs the others even under turns, so its group is not measured.
         let found = |(index, job): (u32, &TurnJob)| {
             let found = self.jobs.get(&job.name)?.measure.found()?;
             (!running.arbiter.has_no_ends(index)).then(|| (job.name.clone(), found))

@@ -27,7 +27,11 @@ fn list(file: &Path, now: i64) -> Finding {
     match pki::list_is_due(file) {
         Ok(Some(due)) if due <= now => Finding::wrong(
             NAME,
-            format!("{} should have had a successor {} days ago: who was revoked since is let in", file.display(), (now - due) / DAY_S),
+            format!(
+                "{} should have been replaced {} days ago; certificates revoked since then are still accepted",
+                file.display(),
+                (now - due) / DAY_S
+            ),
             "put the authority's latest list there; the service takes it by itself",
         ),
         Ok(_) => Finding::well(NAME, format!("{} is the latest list", file.display())),

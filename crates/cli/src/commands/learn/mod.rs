@@ -48,7 +48,7 @@ struct MixArgs {
     /// Jobs of a mix
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=JOBS_MAX as i64))]
     jobs: Option<u32>,
-    /// GPU time that comes over GPU time that passes, in percent, if nobody disturbed anybody
+    /// Offered load: GPU time of arriving jobs over available GPU time, in percent, without interference
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(LOADS.0 as i64..=LOADS.1 as i64))]
     load: Option<u32>,
 }

@@ -68,7 +68,7 @@ EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TrainArgs {
-    /// From which everything is drawn
+    /// Seed of all random draws
     #[arg(long, value_name = "NUMBER", default_value_t = SETUP.seed, value_parser = clap::value_parser!(u64).range(..=SEED_MAX))]
     seed: u64,
     /// Rounds of tries [default: 100, quick 2]

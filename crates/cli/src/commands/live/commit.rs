@@ -187,7 +187,7 @@ fn table(answer: &CommitResponse, turns: &ListTurnsResponse) -> String {
     }
     let moved = if answer.moved.is_empty() { "no running job moved".into() } else { format!("moved: {}", answer.moved.join(", ")) };
     let (version, reasons) = (answer.plan_version, reasons(&answer.explanation));
-    // The score is of shifts, to which nobody keeps who takes turns.
+    // The score is that of the shifts, which jobs that take turns do not follow.
     let apart = match answer.slots.iter().filter(|slot| slot.turns).count() {
         0 => format!("mean score {} of the links of these jobs' groups that can be over capacity", score(answer.score)),
         turning => format!("{} by turns", counted(turning, "job")),

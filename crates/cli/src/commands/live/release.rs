@@ -22,7 +22,7 @@ pub(crate) struct ReleaseArgs {
     /// The jobs
     #[arg(required = true, value_name = "JOB")]
     jobs: Vec<String>,
-    /// Say how the plan is now for the jobs that shared links with these
+    /// Explain the new plan of the jobs that shared links with these
     #[arg(long)]
     explain: bool,
     /// Form of the answer

@@ -133,7 +133,8 @@ impl<'a> Status<'a> {
         let mut rows = [
             ["service", &format!("{} {ready}, plan version {}", self.server, self.plan_version)],
             ["fabric", &fabric],
-            ["in force", &self.in_force],
+            // The label says the first words already.
+            ["in force", &self.in_force.replacen("nothing is in force:", "nothing:", 1)],
             ["agents", &list(&self.agents)],
             ["jobs", &list(&self.jobs)],
             ["groups", &list(&self.groups)],

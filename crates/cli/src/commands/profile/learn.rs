@@ -36,7 +36,7 @@ EXAMPLES
 pub(crate) struct LearnArgs {
     /// Readings of a port's byte counters, CSV; - for standard input
     file: PathBuf,
-    /// Which way to look; by default the one that carried more
+    /// Direction; by default the one with more bytes
     #[arg(long, value_enum)]
     direction: Option<Direction>,
     /// Output format

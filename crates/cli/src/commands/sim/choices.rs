@@ -105,6 +105,14 @@ impl PolicyArg {
         })
     }
 
+    /// The rule under which jobs have the GPUs that they ask for, and never more.
+    pub(super) fn without_growth(self) -> Result<Rule, CliError> {
+        match self {
+            Self::Gandiva => Ok(Rule::Gandiva(GandivaOptions { growth: false, ..GandivaOptions::default() })),
+            _ => Err(CliError::Usage(format!("--no-growth: under --policy {} no job grows", self.name()))),
+        }
+    }
+
     pub(super) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }

@@ -178,6 +178,7 @@ pub(super) fn takes(args: &RunArgs) -> Result<bool, CliError> {
         ("--no-matching", args.no_matching, !elastic),
         ("--worst-order", args.worst_order, !elastic),
         ("--no-autopack", args.no_autopack, !elastic),
+        ("--no-growth", args.no_growth, !elastic),
     ];
     if let Some((option, ..)) = own.iter().find(|(_, given, can)| *given && !can) {
         return Err(CliError::Usage(format!("{option}: --policy {} has no use for it", args.policy.name())));

@@ -157,6 +157,8 @@ fn name(change: Change) -> &'static str {
         Change::Arrives => "arrive",
         Change::Starts => "start",
         Change::Moves => "move",
+        Change::Grows => "grow",
+        Change::Shrinks => "shrink",
         Change::Stops => "stop",
         Change::Fails => "fail",
         Change::Ends => "end",

@@ -1,6 +1,6 @@
 //! The report of one run: when jobs were done, how fair that was, who had which GPUs, and what the network carried.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ::sim::trace::{Change, NetworkOutcome, Outcome, Trace};
 use render::{
@@ -89,21 +89,29 @@ fn distribution(page: &mut Html, heading: &str, unit: &str, values: &[f64], show
 fn in_use(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
     let (mut used, mut waiting) = (0_i64, 0_i64);
     let (mut gpus, mut jobs) = (vec![(0.0, 0.0)], vec![(0.0, 0.0)]);
-    let mut running: BTreeSet<u32> = BTreeSet::new();
+    let mut running: BTreeMap<u32, i64> = BTreeMap::new();
+    let mut asked_for = "GPUs that running jobs ask for";
     for event in played.events.of_jobs() {
         let own = played.trace.jobs.get(event.job as usize).map_or(0, |job| i64::from(job.gpus));
         match event.change {
             Change::Arrives => waiting += 1,
             Change::Starts => {
                 (used, waiting) = (used + own, waiting - 1);
-                running.insert(event.job);
+                running.insert(event.job, own);
             }
             Change::Stops | Change::Fails => {
-                (used, waiting) = (used - own, waiting + 1);
-                running.remove(&event.job);
+                (used, waiting) = (used - running.remove(&event.job).unwrap_or(own), waiting + 1);
             }
-            Change::Ends if running.remove(&event.job) => used -= own,
-            Change::Ends | Change::Moves => {}
+            Change::Ends => used -= running.remove(&event.job).unwrap_or(0),
+            Change::Moves | Change::Grows | Change::Shrinks => {
+                // A job that has grown and moves has what it asked for.
+                let grew = matches!(event.change, Change::Grows | Change::Shrinks);
+                let has = if grew { event.places.iter().map(|(_, gpus)| i64::from(*gpus)).sum() } else { own };
+                if grew {
+                    asked_for = "GPUs that running jobs ask for, and that they grew onto";
+                }
+                used += running.insert(event.job, has).map_or(0, |had| has - had);
+            }
         }
         let at_h = event.at_s / HOUR_S;
         gpus.push((at_h, used as f64));
@@ -115,7 +123,7 @@ fn in_use(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
     let cluster = f64::from(played.world.capacity.all());
     let top = highest(&gpus).max(cluster);
     let view = |name: &str, steps: Vec<(f64, f64)>| SeriesView { name: name.into(), steps };
-    page.raw(&series::draw("GPUs in use", "hours", &[view("GPUs that running jobs ask for", gpus)], until, top).fragment());
+    page.raw(&series::draw("GPUs in use", "hours", &[view(asked_for, gpus)], until, top).fragment());
     page.raw("</figure><figure>");
     let top = highest(&jobs);
     page.raw(&series::draw("jobs that wait", "hours", &[view("jobs that wait", jobs)], until, top).fragment());
@@ -149,7 +157,7 @@ fn gpus(page: &mut Html, outcome: &Outcome, played: &Played<'_>) {
         match event.change {
             Change::Arrives => {}
             Change::Stops | Change::Fails | Change::Ends => release(event.job, event.at_s, &mut held, &mut free),
-            Change::Starts | Change::Moves => {
+            Change::Starts | Change::Moves | Change::Grows | Change::Shrinks => {
                 release(event.job, event.at_s, &mut held, &mut free);
                 let mut own = Vec::new();
                 for &(host, gpus) in &event.places {

@@ -103,6 +103,7 @@ mod tests {
     fn the_time_alone_is_that_on_a_share_of_those_who_were_there() {
         let job = Job {
             gpus: 8,
+            gpus_max: 8,
             profile: 0,
             opportunistic: false,
             submitted_s: 0.0,

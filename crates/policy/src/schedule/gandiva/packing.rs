@@ -1,4 +1,4 @@
-//! What two jobs do on the same GPUs.
+//! What two jobs do on the same GPUs, and what one does on more of them.
 
 use alloc::vec::Vec;
 
@@ -26,6 +26,11 @@ impl Packing {
         // The order of the two decides nothing but the last bits of the sums, which are to be the same both ways.
         let pair = [job.profile.min(other.profile), job.profile.max(other.profile)];
         self.timing.shared_s(&pair.map(|profile| self.profiles[usize::from(profile)]), Order::Best, self.timing.sharing(2))
+    }
+
+    /// The share of its iteration alone that a job takes on so many GPUs.
+    pub(super) fn share_on(&self, job: &Job, has: u32) -> f64 {
+        self.profiles[usize::from(job.profile)].share_on(job.gpus, has)
     }
 
     /// Whether a pair does more than its members in turns.

@@ -17,7 +17,7 @@ const ROUNDS_MAX: u64 = 1 << 20;
 /// Rounds without a change of anything after which nothing will change any more: a month of a minute each.
 const STUCK_ROUNDS: u64 = 43_200;
 
-/// Most nodes of one job, by type: those on which Sia's authors measured. Of others, as many as there are.
+/// Most nodes of one job, by type, as Sia's authors measured. A type that is not listed has no limit.
 pub const NODES_MEASURED: [(&str, u32); 6] = [("aws", 16), ("azure", 5), ("dgx", 2), ("dgx-ext", 2), ("quad", 1), ("rtx", 3)];
 
 /// Nodes with one type of GPU.

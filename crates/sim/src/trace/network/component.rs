@@ -133,17 +133,14 @@ impl Content {
 
     /// A seed of its own, so that equal contents are played alike and others are not.
     pub(super) fn seed(&self, seed: u64) -> u64 {
-        let mut hash = Fnv(FNV_OFFSET ^ seed);
+        let mut hash = Fnv(units::FNV_OFFSET ^ seed);
         self.hash(&mut hash);
         hash.finish()
     }
 }
 
-/// FNV-1a (Fowler, Noll and Vo): equal on every machine, which the hasher of the standard library does not promise.
+/// A hasher that is equal on every machine.
 struct Fnv(u64);
-
-const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 impl Hasher for Fnv {
     fn finish(&self) -> u64 {
@@ -151,7 +148,7 @@ impl Hasher for Fnv {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(FNV_PRIME));
+        self.0 = units::fnv1a(self.0, bytes);
     }
 }
 

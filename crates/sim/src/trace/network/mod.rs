@@ -426,11 +426,13 @@ impl<'a> Network<'a> {
         }
     }
 
-    fn sender(&self, trace: &Trace, jobs: &[Job], (members, iteration, _): &Key, parts: &[Part]) -> Result<Option<Sender>, Unsent> {
+    fn sender(&self, trace: &Trace, jobs: &[Job], (members, iteration, places): &Key, parts: &[Part]) -> Result<Option<Sender>, Unsent> {
         let iteration_s = f64::from_bits(*iteration);
         let Some(&first) = members.first() else { return Ok(None) };
-        let gpus = jobs[first as usize].gpus;
-        if let ([_], Some(traffic)) = (members.as_slice(), trace.traffic_of(first)) {
+        // A job that has grown has more than it asked for.
+        let gpus = places.iter().map(|(_, gpus)| gpus).sum();
+        // Phases that a trace tells are those of as many ranks as the job asked for.
+        if let ([_], Some(traffic)) = (members.as_slice(), trace.traffic_of(first).filter(|_| gpus == jobs[first as usize].gpus)) {
             return self.hosts.of_traffic(traffic, nanos(iteration_s), gpus, parts);
         }
         let stages: Vec<Stages> = members.iter().map(|job| self.profiles[usize::from(jobs[*job as usize].profile)].stages).collect();

@@ -27,6 +27,7 @@ fn jobs_that_share_gpus_as_one_group_are_on_the_very_same_ones() {
     assert!(trace.profiles.iter().all(|profile| *profile == Profile { iteration_s: 0.3, stages, ..*profile }), "{:?}", trace.profiles);
     let job = Job {
         gpus: 4,
+        gpus_max: 4,
         profile: 0,
         opportunistic: false,
         submitted_s: 0.0,

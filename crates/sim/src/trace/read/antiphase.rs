@@ -7,6 +7,7 @@
 //! | `job_id` | its name, once in the file |
 //! | `submit_s` | when it was submitted, in seconds |
 //! | `gpus` | GPUs that it needs, all or none |
+//! | `gpus_max` | the most that it can use where more are idle (Gandiva); as many as it needs when missing: it does not grow. Not beside `model`, whose times hold for its own number of ranks |
 //! | `iterations` | iterations that it runs |
 //! | `iteration_ms` | one iteration alone; or else `model` |
 //! | `up_ms` | for how long of it the job sends; 0 when missing |
@@ -32,8 +33,8 @@ use super::{
     timed::{RESTART_S, SECONDS, SECONDS_RANGE},
 };
 
-const COLUMNS: [&str; 10] =
-    ["job_id", "submit_s", "gpus", "iterations", "iteration_ms", "up_ms", "load_ms", "model", "restart_s", "priority"];
+const COLUMNS: [&str; 11] =
+    ["job_id", "submit_s", "gpus", "iterations", "iteration_ms", "up_ms", "load_ms", "model", "restart_s", "priority", "gpus_max"];
 
 /// The first of [`COLUMNS`] must be there.
 const REQUIRED: usize = 4;
@@ -44,6 +45,7 @@ const LOAD: usize = 6;
 const MODEL: usize = 7;
 const RESTART: usize = 8;
 const PRIORITY: usize = 9;
+const GPUS_MAX: usize = 10;
 
 /// Longest iteration or stage, in milliseconds; the limit of a profile.
 const STAGE_MS_MAX: f64 = 3_600_000.0;
@@ -92,6 +94,7 @@ fn job(row: &Row<'_>, synthesised: &mut Synthesised, gathered: &mut Gathered) ->
         Some("opportunistic") => true,
         Some(_) => return Err(row.bad(PRIORITY, "guaranteed or opportunistic")),
     };
+    let gpus_max = gpus_max(row, gpus)?;
     let stages = Stages { load_s: load / MS, gpu_s: (whole - load - up).max(0.0) / MS, net_s: up / MS };
     let profile = Profile::try_new(whole / MS, stages, restart_s).map_err(|source| TraceError::Profile { line, source })?;
     let declared_s = iterations * whole / MS;
@@ -99,6 +102,7 @@ fn job(row: &Row<'_>, synthesised: &mut Synthesised, gathered: &mut Gathered) ->
         id,
         line,
         gpus,
+        gpus_max,
         submitted_s,
         declared_s,
         iterations,
@@ -110,6 +114,18 @@ fn job(row: &Row<'_>, synthesised: &mut Synthesised, gathered: &mut Gathered) ->
         model,
     };
     Ok((job, profile))
+}
+
+/// The most GPUs that the job can use. Whether a cluster has as many is known to who plays it.
+fn gpus_max(row: &Row<'_>, gpus: u32) -> Result<u32, TraceError> {
+    if row.given(GPUS_MAX).is_none() {
+        return Ok(gpus);
+    }
+    if row.given(MODEL).is_some() {
+        return Err(TraceError::Beside { line: row.line, column: COLUMNS[GPUS_MAX], beside: COLUMNS[MODEL] });
+    }
+    let most = row.whole(GPUS_MAX)?;
+    if most < gpus { Err(row.bad(GPUS_MAX, "a whole number, of at least gpus")) } else { Ok(most) }
 }
 
 /// The times that stand in the row.

@@ -115,6 +115,7 @@ fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {
         id,
         line,
         gpus,
+        gpus_max: gpus,
         submitted_s,
         declared_s: iterations * iteration_ms / MS,
         iterations,

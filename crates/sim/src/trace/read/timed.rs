@@ -40,6 +40,7 @@ impl Timed {
             id,
             line,
             gpus,
+            gpus_max: gpus,
             submitted_s,
             declared_s: ran_s,
             iterations,

@@ -168,7 +168,7 @@ async fn filter(State(shared): State<Shared>, Extension(caller): Extension<Calle
     admit(&shared, caller)?;
     let ((args, nodes), held) = read_as(&shared, caller, &headers, body, false, named).await?;
     let percent = shared.api.config().extender.slower_percent;
-    // Where all pass, nobody waits for an evaluation; `prioritize` asks for one, and says why where there is none.
+    // With `slower_percent = 0` every node passes without an evaluation. `prioritize` asks for one, and says why it has none.
     let judged = if percent > 0 { judged(&shared, caller.who, &args, nodes).await } else { Judged::default() };
     let bytes = held.bytes();
     // Nodes that came whole go back whole.

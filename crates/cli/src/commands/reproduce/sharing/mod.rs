@@ -111,11 +111,11 @@ struct Row {
     iteration_gain: Interval,
 }
 
-/// What of a policy's gain is which.
+/// A policy's gain, split into sharing, placing and turns.
 #[derive(Clone, Debug, Serialize)]
 struct Share {
     policy: &'static str,
-    /// What nobody who shares takes over what this policy takes, nothing being done about the network.
+    /// Time without shared GPUs over this policy's time, with no placement or turns.
     sharing: Interval,
     /// What it takes with nothing done about the network over what it takes with places by the planner, with turns, and with both.
     placing: Interval,
