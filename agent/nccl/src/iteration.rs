@@ -4,15 +4,13 @@
 //! that is the one before which nothing was sent for longest. Nor does it say how many equal buckets are one iteration. So some iterations are timed,
 //! by the stream and not by the host, which may be iterations ahead; the first call is the one with the longest silence before it in each of them.
 
-use gate_core::{REPEATS_MIN, Repeat, repeat_with};
+use gate_core::{ALIKE_MAX, REPEATS_MIN, Repeat, Silence, UNKNOWN, by_silences, repeat_with};
 use units::{Nanos, NodeTime};
 
 /// Calls that are kept, of which [`REPEATS_MIN`] iterations have to be; and calls that are timed.
 pub(crate) const CALLS_MAX: usize = 4_096;
 /// Calls of an iteration that is followed.
 const LENGTH_MAX: usize = CALLS_MAX / REPEATS_MIN;
-/// An iteration may be so many of the shortest sequences that repeat themselves, such as equal buckets.
-const ALIKE_MAX: usize = 64;
 /// Shorter silences are between two buckets and not between two iterations.
 const SILENCE_MIN: Nanos = Nanos::from_millis(1);
 /// For so long a job is watched before its calls are looked at, and each time that says nothing for twice as long, up to
@@ -226,25 +224,15 @@ impl Calls {
             let Span { begin, end } = span(number);
             self.silences.push(match number {
                 // What came before it was not timed.
-                0 => u64::MAX,
+                0 => UNKNOWN,
                 // A begin that nobody knows is no silence.
                 _ if begin == 0 || ended == 0 => 0,
                 _ => begin.saturating_sub(ended),
             });
             ended = ended.max(begin).max(end);
         }
-        let lengths =
-            (1..=ALIKE_MAX).map(|times| times * alike).take_while(|length| length * REPEATS_MIN <= timed && *length <= LENGTH_MAX);
-        let mut best = (alike, 0, 0);
-        for length in lengths {
-            let shortest = |place: usize| self.silences.iter().skip(place).step_by(length).copied().min().unwrap_or(0);
-            let longest = (0..length).map(|place| (shortest(place), place)).max();
-            // Whatever is longer is in two iterations too, with nearly the same silence.
-            if let Some((silence, first)) = longest.filter(|(silence, _)| *silence / 2 > best.2) {
-                best = (length, first, silence);
-            }
-        }
-        let (length, first, silence) = best;
+        let is_long = |_, silence: u64| silence >= SILENCE_MIN.0;
+        let Silence { length, first, shortest: silence } = by_silences(&self.silences, alike, LENGTH_MAX, is_long);
         let first = (silence >= SILENCE_MIN.0).then_some(first);
         if first.is_some() {
             (1..length / alike).for_each(|_| self.iteration.extend_from_within(..alike));

@@ -48,6 +48,8 @@ pub struct Alias {
     pub driver: Option<Driver>,
     /// Below `ports/<n>/`.
     pub file: &'static str,
+    /// Another file, whose value is added where there is one: the device counts one kind of packets here and the rest there.
+    pub more: Option<&'static str>,
     /// Bits in the device.
     pub width: Width,
     /// Bytes or events per unit: `port_rcv_data` counts words of four bytes.
@@ -55,19 +57,25 @@ pub struct Alias {
 }
 
 const fn port(counter: Counter, file: &'static str, unit: u64) -> Alias {
-    Alias { counter, driver: None, file, width: Width::Bits64, unit }
+    Alias { counter, driver: None, file, more: None, width: Width::Bits64, unit }
 }
 
 const fn hw(counter: Counter, driver: Driver, file: &'static str) -> Alias {
-    Alias { counter, driver: Some(driver), file, width: Width::Bits64, unit: 1 }
+    Alias { counter, driver: Some(driver), file, more: None, width: Width::Bits64, unit: 1 }
+}
+
+/// Octets of IPv4 and of IPv6: which of them RoCE sends is a matter of the GID.
+const fn octets(counter: Counter, v4: &'static str, v6: &'static str) -> Alias {
+    Alias { counter, driver: Some(Driver::Irdma), file: v4, more: Some(v6), width: Width::Bits64, unit: 1 }
 }
 
 /// A q-counter of mlx5, which the driver reads from the firmware as 32 bits.
 const fn q(counter: Counter, file: &'static str) -> Alias {
-    Alias { counter, driver: Some(Driver::Mlx5), file, width: Width::Bits32, unit: 1 }
+    Alias { counter, driver: Some(Driver::Mlx5), file, more: None, width: Width::Bits32, unit: 1 }
 }
 
-/// Of several aliases of one counter the first whose file can be read counts: later aliases are names of other versions.
+/// Of several aliases of one counter the first whose file can be read counts: later aliases are names of other versions. The later ones of
+/// bnxt_re are those of Broadcom's own releases from 2023 on (`bnxt_re/hw_counters.c`), which took mlx5's names; `rx_bytes` counts CNPs too.
 const TABLE: &[Alias] = &[
     port(Counter::RxBytes, "counters/port_rcv_data", 4),
     port(Counter::TxBytes, "counters/port_xmit_data", 4),
@@ -96,14 +104,23 @@ const TABLE: &[Alias] = &[
     hw(Counter::CnpRxHandled, Driver::BnxtRe, "hw_counters/rx_cnp_pkts"),
     hw(Counter::CnpRxHandled, Driver::BnxtRe, "hw_counters/cnp_rx_pkts"),
     hw(Counter::CnpRxHandled, Driver::BnxtRe, "hw_counters/rp_cnp_handled"),
+    hw(Counter::CnpRxIgnored, Driver::BnxtRe, "hw_counters/rp_cnp_ignored"),
     hw(Counter::RxBytes, Driver::BnxtRe, "hw_counters/rx_roce_only_bytes"),
+    hw(Counter::RxBytes, Driver::BnxtRe, "hw_counters/rx_bytes"),
     hw(Counter::TxBytes, Driver::BnxtRe, "hw_counters/tx_roce_only_bytes"),
+    hw(Counter::TxBytes, Driver::BnxtRe, "hw_counters/tx_bytes"),
     hw(Counter::OutOfOrder, Driver::BnxtRe, "hw_counters/oos_drop_count"),
+    hw(Counter::OutOfOrder, Driver::BnxtRe, "hw_counters/out_of_sequence"),
     hw(Counter::SeqErr, Driver::BnxtRe, "hw_counters/seq_err_naks_rcvd"),
+    hw(Counter::SeqErr, Driver::BnxtRe, "hw_counters/packet_seq_err"),
     hw(Counter::AckTimeout, Driver::BnxtRe, "hw_counters/to_retransmits"),
+    hw(Counter::AckTimeout, Driver::BnxtRe, "hw_counters/local_ack_timeout_err"),
     hw(Counter::Rnr, Driver::BnxtRe, "hw_counters/rnr_naks_rcvd"),
+    hw(Counter::Rnr, Driver::BnxtRe, "hw_counters/rnr_nak_retry_err"),
     hw(Counter::Duplicate, Driver::BnxtRe, "hw_counters/dup_req"),
+    hw(Counter::Duplicate, Driver::BnxtRe, "hw_counters/duplicate_request"),
     hw(Counter::NoBuffer, Driver::BnxtRe, "hw_counters/rx_out_of_buffer"),
+    hw(Counter::NoBuffer, Driver::BnxtRe, "hw_counters/out_of_buffer"),
     hw(Counter::RxDrops, Driver::BnxtRe, "hw_counters/rx_roce_discards"),
     hw(Counter::EcnMarkedRx, Driver::Irdma, "hw_counters/RxECNMrkd"),
     hw(Counter::CnpTx, Driver::Irdma, "hw_counters/cnpSent"),
@@ -111,8 +128,8 @@ const TABLE: &[Alias] = &[
     hw(Counter::CnpRxIgnored, Driver::Irdma, "hw_counters/cnpIgnored"),
     hw(Counter::Retrans, Driver::Irdma, "hw_counters/RetransSegs"),
     hw(Counter::Retrans, Driver::Irdma, "hw_counters/tcpRetransSegs"),
-    hw(Counter::RxBytes, Driver::Irdma, "hw_counters/ip4InOctets"),
-    hw(Counter::TxBytes, Driver::Irdma, "hw_counters/ip4OutOctets"),
+    octets(Counter::RxBytes, "hw_counters/ip4InOctets", "hw_counters/ip6InOctets"),
+    octets(Counter::TxBytes, "hw_counters/ip4OutOctets", "hw_counters/ip6OutOctets"),
     hw(Counter::RxBytes, Driver::Efa, "hw_counters/rx_bytes"),
     hw(Counter::TxBytes, Driver::Efa, "hw_counters/tx_bytes"),
     hw(Counter::RxPackets, Driver::Efa, "hw_counters/rx_pkts"),

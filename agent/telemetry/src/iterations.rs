@@ -109,7 +109,8 @@ pub struct Learned {
 /// # Errors
 /// [`Aperiodic`] when none is: a result, not a failure.
 pub fn learn_jobs(series: &Series, step: Nanos) -> Result<Vec<Learned>, Aperiodic> {
-    let (start, grid) = series.grid(step);
+    // A pause holds many iterations, and bytes spread evenly over it look like another job.
+    let (start, grid) = series.unbroken(step).0.grid(step);
     if grid.len() < STEPS_MIN * PERIODS_MIN {
         return Err(Aperiodic::TooShort { steps: grid.len() });
     }

@@ -40,4 +40,4 @@ pub use period::{Aperiodic, CONFIDENCE_MIN, Learner, Observation, PERIODS_MIN, l
 pub use phases::{BusyPhase, fold, phase_error};
 pub use port::{Port, PortDelta, PortSource};
 pub use rdma::{PORTS_MAX, RdmaPort, rdma_ports};
-pub use series::{SAMPLES_MAX, Series, longest_stretch};
+pub use series::{GAP_STEPS, SAMPLES_MAX, Series, Stretch, longest_stretch};

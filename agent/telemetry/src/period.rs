@@ -126,7 +126,8 @@ impl Learner {
     /// # Errors
     /// [`Aperiodic`] when there is none to be seen: a result, not a failure.
     pub fn learn(&mut self, series: &Series, step: Nanos) -> Result<Observation, Aperiodic> {
-        let (start, grid) = series.grid(step);
+        // A pause holds many periods, and bytes spread evenly over it are none of them.
+        let (start, grid) = series.unbroken(step).0.grid(step);
         if grid.len() < STEPS_MIN * PERIODS_MIN {
             return Err(Aperiodic::TooShort { steps: grid.len() });
         }

@@ -30,7 +30,15 @@ struct OpenAlias {
     counter: Counter,
     width: Width,
     unit: u64,
-    file: NumberFile,
+    /// One, or two whose values are added.
+    files: Vec<NumberFile>,
+}
+
+impl OpenAlias {
+    /// `None` where one of them cannot be read: a part is not the whole.
+    fn read(&self) -> Option<u64> {
+        self.files.iter().try_fold(0_u64, |sum, file| Some(sum.wrapping_add(file.read()?)))
+    }
 }
 
 /// The ports of all RDMA devices that have a counter which we know, sorted by name.
@@ -65,8 +73,10 @@ impl RdmaPort {
             if files.iter().any(|open| open.counter == alias.counter) {
                 continue;
             }
-            if let Some(file) = NumberFile::open(&folder.join(alias.file)) {
-                files.push(OpenAlias { counter: alias.counter, width: alias.width, unit: alias.unit, file });
+            let names = std::iter::once(alias.file).chain(alias.more);
+            let found: Vec<NumberFile> = names.filter_map(|name| NumberFile::open(&folder.join(name))).collect();
+            if !found.is_empty() {
+                files.push(OpenAlias { counter: alias.counter, width: alias.width, unit: alias.unit, files: found });
             }
         }
         let lifespan = text(&folder.join("hw_counters/lifespan")).and_then(|ms| number(ms.as_bytes()));
@@ -114,14 +124,14 @@ impl RdmaPort {
     }
 
     pub(crate) fn read(&self, into: &mut Vec<Option<u64>>) {
-        into.extend(self.files.iter().map(|open| open.file.read()));
+        into.extend(self.files.iter().map(|open| open.read()));
     }
 
     pub(crate) fn read_bytes(&self) -> Option<u64> {
         let bytes = |wanted| {
             let open = self.files.iter().find(|open| open.counter == wanted)?;
             // `Series` begins anew where the product or the sum wraps.
-            Some(open.file.read()?.wrapping_mul(open.unit))
+            Some(open.read()?.wrapping_mul(open.unit))
         };
         Some(bytes(Counter::RxBytes)?.wrapping_add(bytes(Counter::TxBytes)?))
     }

@@ -1,6 +1,6 @@
 //! Readings of one byte counter over time, as a ring.
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, collections::VecDeque};
 
 use units::{Nanos, NodeTime};
 
@@ -12,6 +12,11 @@ const WRAP: u64 = 1 << 32;
 
 /// How much faster than ever a counter may seem to have counted over a wrap: readings come late, and so together.
 const FASTER: f64 = 4.0;
+
+/// Readings that are further apart than so many usual steps are of two stretches: a recording that paused. Over shorter distances bytes are
+/// spread evenly, which moved no period by a thousandth (distances of 5 to 200 steps of 5 ms in 20 s, iterations of 60 and 300 ms); a host
+/// that is busy leaves distances of ten steps now and then, and loses no readings by them.
+pub const GAP_STEPS: u64 = 40;
 
 /// The last readings of one byte counter.
 #[derive(Clone, Debug)]
@@ -99,6 +104,24 @@ impl Series {
         Self { readings, last, kept: self.kept }
     }
 
+    /// The longest stretch without a gap of more than [`GAP_STEPS`], and how many gaps there are. It is to be looked at, not to be gone on with.
+    #[must_use]
+    pub fn unbroken(&self, step: Nanos) -> (Cow<'_, Self>, usize) {
+        let gap = step.0.max(1).saturating_mul(GAP_STEPS);
+        let times = || self.readings.iter().map(|(at, _)| *at);
+        let breaks = times().zip(times().skip(1)).zip(1..).filter(|((a, b), _)| b.since(*a).0 > gap).map(|(_, at)| at);
+        let mut starts: Vec<usize> = std::iter::once(0).chain(breaks).collect();
+        let gaps = starts.len() - 1;
+        if gaps == 0 {
+            return (Cow::Borrowed(self), 0);
+        }
+        starts.push(self.readings.len());
+        // Of equals the last: what is newer is truer.
+        let longest = starts.windows(2).max_by_key(|pair| pair[1] - pair[0]).map_or(0..0, |pair| pair[0]..pair[1]);
+        let readings = self.readings.range(longest).copied().collect();
+        (Cow::Owned(Self { readings, last: None, kept: self.kept }), gaps)
+    }
+
     /// Whether there is no reading.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -148,25 +171,42 @@ impl Series {
     }
 }
 
-/// The longest stretch of some readings in which the counter did not begin anew, and how often it did.
+/// A stretch of readings of which it is known what passed between them.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// Its readings.
+    pub series: Series,
+    /// How often the counter began anew, in all readings.
+    pub resets: usize,
+    /// How often there was no reading for more than [`GAP_STEPS`] steps.
+    pub gaps: usize,
+}
+
+/// The longest stretch of some readings, about every `step`, in which the counter did not begin anew and nobody paused.
 ///
 /// A counter of 32 bits that falls has wrapped if what it then counted came at most four times as fast as anything else that it
 /// counted. A counter that is set back to 0 from well below 2^32 would have counted gigabytes between two readings.
 #[must_use]
-pub fn longest_stretch(readings: &[(NodeTime, u64)]) -> (Series, usize) {
+pub fn longest_stretch(readings: &[(NodeTime, u64)], step: Nanos) -> Stretch {
+    let gap = step.0.max(1).saturating_mul(GAP_STEPS);
     let narrow = readings.iter().all(|(_, bytes)| *bytes < WRAP);
     let speed = |bytes: u64, pair: &[(NodeTime, u64)]| bytes as f64 / pair[1].0.since(pair[0].0).0.max(1) as f64;
     let rises = readings.windows(2).filter(|pair| pair[1].1 >= pair[0].1);
     let fastest = rises.map(|pair| speed(pair[1].1 - pair[0].1, pair)).fold(0.0, f64::max);
     let wraps = |pair: &[(NodeTime, u64)]| narrow && speed(pair[1].1 + WRAP - pair[0].1, pair) <= FASTER * fastest;
     let mut whole: Vec<(NodeTime, u64)> = Vec::with_capacity(readings.len());
-    let (mut base, mut stretches) = (0, vec![0]);
+    let (mut base, mut stretches, mut resets, mut gaps) = (0, vec![0], 0, 0);
     for (at, reading) in readings.iter().enumerate() {
-        if let Some(pair) = at.checked_sub(1).and_then(|before| readings.get(before..=at)).filter(|pair| pair[1].1 < pair[0].1) {
-            if wraps(pair) {
+        if let Some(pair) = at.checked_sub(1).and_then(|before| readings.get(before..=at)) {
+            let (falls, pauses) = (pair[1].1 < pair[0].1, pair[1].0.since(pair[0].0).0 > gap);
+            if falls && wraps(pair) {
                 // There are far fewer readings than wraps that fit.
                 base += WRAP;
-            } else {
+            } else if falls {
+                resets += 1;
+            }
+            gaps += usize::from(pauses);
+            if pauses || (falls && !wraps(pair)) {
                 stretches.push(at);
             }
         }
@@ -177,7 +217,7 @@ pub fn longest_stretch(readings: &[(NodeTime, u64)]) -> (Series, usize) {
     let stretch = longest.and_then(|(first, end)| whole.get(first..end)).unwrap_or_default();
     let mut series = Series::keeping(stretch.len());
     stretch.iter().for_each(|(at, bytes)| series.push(*at, Some(*bytes)));
-    (series, stretches.len() - 1)
+    Stretch { series, resets, gaps }
 }
 
 #[cfg(test)]
@@ -222,11 +262,38 @@ mod tests {
             };
             (0..1_000).map(next).collect()
         };
-        let (series, resets) = longest_stretch(&readings(500_000_000, true));
-        assert_eq!((series.len(), resets, series.carried()), (700, 1, 279_000_000));
-        let (series, resets) = longest_stretch(&readings(WRAP - 100_000_000, false));
-        assert_eq!((series.len(), resets, series.carried()), (1_000, 0, 399_000_000));
-        assert_eq!(longest_stretch(&[]).1, 0);
+        let step = Nanos::from_millis(5);
+        let Stretch { series, resets, gaps } = longest_stretch(&readings(500_000_000, true), step);
+        assert_eq!((series.len(), resets, gaps, series.carried()), (700, 1, 0, 279_000_000));
+        let Stretch { series, resets, gaps } = longest_stretch(&readings(WRAP - 100_000_000, false), step);
+        assert_eq!((series.len(), resets, gaps, series.carried()), (1_000, 0, 0, 399_000_000));
+        // From so near below 2^32 that a wrap would have been as quick, being set back is not told from it.
+        let Stretch { series, resets, .. } = longest_stretch(&readings(WRAP - 121_000_000, true), step);
+        assert_eq!((series.len(), resets), (1_000, 0));
+        assert_eq!(longest_stretch(&[], step).gaps, 0);
+    }
+
+    #[test]
+    fn a_pause_parts_readings_and_a_late_one_does_not() {
+        // Every 5 ms; 7 s pass after reading 600, and 150 ms after reading 300.
+        let late = |at: u64| {
+            if at > 600 {
+                7_000
+            } else if at > 300 {
+                150
+            } else {
+                0
+            }
+        };
+        let readings: Vec<_> = (0..1_000).map(|at| (NodeTime((at * 5 + late(at)) * 1_000_000), at * 1_000)).collect();
+        let step = Nanos::from_millis(5);
+        let Stretch { series, resets, gaps } = longest_stretch(&readings, step);
+        assert_eq!((series.len(), resets, gaps, series.carried()), (601, 0, 1, 600_000));
+        let mut live = Series::default();
+        readings.iter().for_each(|(at, bytes)| live.push(*at, Some(*bytes)));
+        let (longest, gaps) = live.unbroken(step);
+        assert_eq!((longest.len(), gaps, longest.carried(), longest.grid(step).0), (601, 1, 600_000, NodeTime(0)));
+        assert_eq!((live.since(NodeTime(8_000_000_000)).unbroken(step).1, Series::default().unbroken(step).1), (0, 0));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use antiphase_telemetry::trace::{Trace, TraceError, TraceFormat, read_database};
+use antiphase_telemetry::trace::{Taken, Trace, TraceError, TraceFormat, read_database};
 
 /// Runs a program of Python with `c`, a connection to a new file; its bytes. `None` after a line that says what is missing.
 fn database(folder: &Path, program: &str) -> Option<Vec<u8>> {
@@ -58,13 +58,14 @@ fn kernels_of_one_gpu_are_read_whatever_the_pages() {
     let folder = tempfile::tempdir().unwrap();
     for (page, long) in [(512, 10), (512, 9_000), (1_024, 3_000), (4_096, 3_000), (65_536, 200_000)] {
         let Some(bytes) = database(folder.path(), &export(page, long)) else { return };
-        let Trace { format, spans } = read_database(&bytes[..]).unwrap();
+        let Trace { format, spans, taken } = read_database(&bytes[..]).unwrap();
         assert_eq!((format, spans.len()), (TraceFormat::NsightSqlite, 80), "{page}");
         let found: Vec<(u64, u64)> = spans.iter().map(|span| (span.start.0, span.duration.0)).collect();
         let expected = |n: u64| [(n * 100_000_000, 8_000_000), (n * 100_000_000 + 8_000_000, 5_000_000)];
         assert_eq!(found, (0..40).flat_map(expected).collect::<Vec<_>>(), "{page}");
         assert!(spans[0].what.starts_with("ncclDevKernel_AllReduce_Sum_f32_RING_LL(xxx") && spans[0].what.len() == 41 + long, "{page}");
-        assert_eq!(spans[1].what, "ncclDevKernel_ReduceScatter(é)");
+        assert_eq!(&*spans[1].what, "ncclDevKernel_ReduceScatter(é)");
+        assert_eq!(taken, Some(Taken { name: "GPU 0 of process 65536".into(), left_out: 30 }));
         // The same from a file, which is not read whole.
         let file = fs::File::open(folder.path().join("report.sqlite")).unwrap();
         assert_eq!(read_database(&file).unwrap().spans, spans);
@@ -89,7 +90,7 @@ fn what_an_export_lacks_is_named() {
         (row("1, 2, 5"), "no table StringIds"),
         (format!("{strings}\n{}", row("1, 2, 6")), "no kernels of NCCL"),
         (format!("{strings}\n{}", row("NULL, 2, 5")), "no start or no end"),
-        (format!("{strings}\n{}", row("3, 2, 5")), "ends before it begins"),
+        (format!("{strings}\n{}", row("3, 2, 5")), "kernel \"ncclX\" ends at 2, before it begins at 3"),
         (r#"c.execute("pragma encoding='UTF-16'"); c.execute("CREATE TABLE x (y)")"#.into(), "texts are in UTF-16"),
     ];
     for (program, expected) in cases {

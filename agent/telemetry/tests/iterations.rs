@@ -225,6 +225,40 @@ fn chance(kind: usize, steps: usize, noise: &mut Noise) -> Vec<f64> {
     rates
 }
 
+/// A recording that stops, and goes on: bytes spread evenly over the pause are no second job, and no silence either.
+#[test]
+fn a_pause_is_no_job_and_hides_none() {
+    for seed in 0..3 {
+        let noise = &mut Noise(seed);
+        let (job, _) = bursts(&SHAPES[seed as usize], 60_000.0, 0.02, Jitter::AddsUp, noise);
+        let whole = readings(std::slice::from_ref(&job), 60_000.0, noise);
+        let alone = learn_jobs(&whole, step()).unwrap();
+        for pause_ms in [1_000, 5_000, 600_000] {
+            // What is read in the pause is left out, and of the longest one the counter goes on much later.
+            let mut paused = Series::keeping(1 << 20);
+            let (from, to) = (28_000, 28_000 + pause_ms.min(5_000));
+            let (_, grid) = whole.grid(step());
+            let mut bytes = 0.0;
+            for (at, more) in grid.iter().enumerate() {
+                bytes += more;
+                let ms = (at as f64 * STEP_MS) as u64;
+                if ms < from {
+                    paused.push(NodeTime(ms * MS as u64), Some(bytes as u64));
+                } else if ms >= to {
+                    paused.push(
+                        NodeTime((ms + pause_ms - (to - from)) * MS as u64),
+                        Some((bytes + (pause_ms - (to - from)) as f64 * RATE / 3.0) as u64),
+                    );
+                }
+            }
+            let found = learn_jobs(&paused, step()).unwrap_or_else(|e| panic!("{pause_ms} ms, seed {seed}: {e}"));
+            assert_eq!(found.len(), 1, "{pause_ms} ms, seed {seed}: {found:?}");
+            let off = found[0].period.0 as f64 / alone[0].period.0 as f64 - 1.0;
+            assert!(off.abs() < 0.01, "{pause_ms} ms, seed {seed}: {off}");
+        }
+    }
+}
+
 #[test]
 fn chance_is_seldom_taken_for_a_period() {
     let mut taken = Vec::new();

@@ -131,7 +131,7 @@ const PMA: &[Grown] = &[
     ("counters/symbol_error", None),
     ("counters/VL15_dropped", None),
 ];
-const PORTS: [Tree; 5] = [
+const PORTS: [Tree; 6] = [
     (
         "mlx5_0",
         Some("mlx5_core"),
@@ -165,6 +165,24 @@ const PORTS: [Tree; 5] = [
             ("hw_counters/oos_drop_count", Some((Counter::OutOfOrder, 10))),
             ("hw_counters/dup_req", Some((Counter::Duplicate, 10))),
             ("hw_counters/rx_out_of_buffer", Some((Counter::NoBuffer, 10))),
+            ("hw_counters/max_retry_exceeded", None),
+        ],
+    ),
+    // Broadcom's own release of 2025, by its `bnxt_re/hw_counters.c`; those above are names of the kernel's.
+    (
+        "bnxt_re1",
+        Some("bnxt_en"),
+        &[
+            ("hw_counters/np_ecn_marked_roce_packets", Some((Counter::EcnMarkedRx, 10))),
+            ("hw_counters/np_cnp_sent", Some((Counter::CnpTx, 10))),
+            ("hw_counters/rp_cnp_handled", Some((Counter::CnpRxHandled, 10))),
+            ("hw_counters/rp_cnp_ignored", Some((Counter::CnpRxIgnored, 10))),
+            ("hw_counters/local_ack_timeout_err", Some((Counter::AckTimeout, 10))),
+            ("hw_counters/packet_seq_err", Some((Counter::SeqErr, 10))),
+            ("hw_counters/rnr_nak_retry_err", Some((Counter::Rnr, 10))),
+            ("hw_counters/out_of_sequence", Some((Counter::OutOfOrder, 10))),
+            ("hw_counters/duplicate_request", Some((Counter::Duplicate, 10))),
+            ("hw_counters/out_of_buffer", Some((Counter::NoBuffer, 10))),
             ("hw_counters/max_retry_exceeded", None),
         ],
     ),
@@ -238,6 +256,34 @@ fn whole_trees_of_all_drivers_are_counted() {
         expected.sort_unstable_by_key(|(counter, _)| *counter);
         assert_eq!(found, expected, "{name}");
     }
+}
+
+/// What a device grows by 10 in each of these files, without counters of the PMA.
+fn grown(name: &str, module: &str, files: &[&str]) -> Vec<(Counter, Increment)> {
+    let tree = tempfile::tempdir().unwrap();
+    device(tree.path(), name, Some(module), &files.iter().map(|file| (*file, "1000\n")).collect::<Vec<_>>());
+    let mut port = Port::rdma(rdma_ports(&Root::under(tree.path())).remove(0));
+    assert_eq!(read(&mut port, 1), None);
+    let folder = tree.path().join("sys/class/infiniband").join(name).join("ports/1");
+    files.iter().for_each(|file| write(&folder, file, "1010\n"));
+    assert_eq!(port.read_bytes().is_some(), files.iter().any(|file| file.contains("ytes") || file.contains("Octets")));
+    let mut found = read(&mut port, 2).unwrap();
+    found.sort_unstable_by_key(|(counter, _)| *counter);
+    found
+}
+
+#[test]
+fn bytes_of_a_port_are_counted_under_the_names_of_every_version_and_for_both_versions_of_ip() {
+    let both = |by: u64| vec![(Counter::RxBytes, Increment::By(by)), (Counter::TxBytes, Increment::By(by))];
+    for names in [["rx_roce_only_bytes", "tx_roce_only_bytes"], ["rx_bytes", "tx_bytes"]] {
+        let files = names.map(|name| format!("hw_counters/{name}"));
+        assert_eq!(grown("bnxt_re0", "bnxt_en", &files.each_ref().map(String::as_str)), both(10));
+    }
+    // Names of irdma's `i40iw_hw.c` and `icrdma_hw.c` in the kernel. A GID of IPv6 leaves the octets of IPv4 as they are.
+    let (v4, v6) = (["hw_counters/ip4InOctets", "hw_counters/ip4OutOctets"], ["hw_counters/ip6InOctets", "hw_counters/ip6OutOctets"]);
+    assert_eq!(grown("irdma0", "ice", &[v4, v6].concat()), both(20));
+    assert_eq!((grown("irdma0", "ice", &v4), grown("irdma0", "ice", &v6)), (both(10), both(10)), "what is absent is not 0");
+    assert_eq!(grown("irdma0", "ice", &["hw_counters/cnpSent"]), [(Counter::CnpTx, Increment::By(10))]);
 }
 
 #[test]

@@ -100,8 +100,19 @@ pub(crate) fn read_document(file: &Path) -> Result<String, CliError> {
 
 /// As [`read_document`], for a file that may be no text.
 pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, CliError> {
+    let open = open(file, Some(DOCUMENT_BYTES_MAX))?;
+    let bytes = bounded(open).map_err(|e| CliError::input(file, e))?;
+    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
+        return Err(too_large(file));
+    }
+    Ok(bytes)
+}
+
+/// The bytes of a file as they come, `-` for standard input. A file of more than `most` is refused by its length before it is read; pipes and
+/// devices have none, and whoever reads them has to bound that.
+pub(crate) fn open(file: &Path, most: Option<u64>) -> Result<Box<dyn Read>, CliError> {
     let refuse = |e: std::io::Error| CliError::input(file, e);
-    let bytes = if file.as_os_str() == "-" {
+    if file.as_os_str() == "-" {
         // `swap` tests and sets at once. The flag guards no other data, so relaxed order is enough.
         if STDIN_READ.swap(true, Ordering::Relaxed) {
             return Err(CliError::input(file, "standard input is named twice; only one document can come from it"));
@@ -110,24 +121,18 @@ pub(crate) fn read_bytes(file: &Path) -> Result<Vec<u8>, CliError> {
         if let Some(metadata) = paths::stream(&stdin) {
             paths::note_read(file, &metadata);
         }
-        bounded(stdin.lock()).map_err(refuse)?
-    } else {
-        let open = File::open(file).map_err(refuse)?;
-        let metadata = open.metadata();
-        if let Ok(metadata) = &metadata {
-            paths::note_read(file, metadata);
-        }
-        match metadata {
-            Ok(m) if m.is_dir() => return Err(CliError::input(file, "is a directory, not a document")),
-            // A file is refused by its length before it is read; pipes and devices have none, and are bounded while they are read.
-            Ok(m) if m.is_file() && m.len() > DOCUMENT_BYTES_MAX => return Err(too_large(file)),
-            _ => bounded(open).map_err(refuse)?,
-        }
-    };
-    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
-        return Err(too_large(file));
+        return Ok(Box::new(stdin.lock()));
     }
-    Ok(bytes)
+    let open = File::open(file).map_err(refuse)?;
+    let metadata = open.metadata();
+    if let Ok(metadata) = &metadata {
+        paths::note_read(file, metadata);
+    }
+    match metadata {
+        Ok(m) if m.is_dir() => Err(CliError::input(file, "is a directory, not a document")),
+        Ok(m) if m.is_file() && most.is_some_and(|most| m.len() > most) => Err(too_large(file)),
+        _ => Ok(Box::new(open)),
+    }
 }
 
 /// The text of a file's bytes, without a byte order mark before it. A file of blanks alone is refused.

@@ -162,7 +162,8 @@ impl<'a> Reader<'a> {
                 let text = (self.files)(path).map_err(|problem| JobsError::ProfileFile { path: path.clone(), problem })?;
                 // The text is charged before it is parsed.
                 self.spend(text.len() as u64 / BYTES_PER_WORK).map_err(|problem| refuse(format!(": {problem}")))?;
-                profile::parse(&text).map_err(|e| JobsError::ProfileFile { path: path.clone(), problem: e.to_string() })
+                profile::parse_for(&text, &doc.id, hosts.len())
+                    .map_err(|e| JobsError::ProfileFile { path: path.clone(), problem: e.to_string() })
             }
             (None, None, None) if doc.learn => Profile::try_from(unknown(hosts.len())).map_err(|e| refuse(format!(".hosts: {e}"))),
             _ => Err(refuse(": needs exactly one of model, profile and profile_file, or learn".into())),

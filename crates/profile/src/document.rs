@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use fabric::{collective::Collective, yaml};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
 use crate::{
     dims::{Dims, Scope},
@@ -176,7 +176,7 @@ pub fn parse(text: &str) -> Result<Profile, DocumentError> {
     Ok(Profile::try_from(document)?)
 }
 
-fn from_json(text: &str) -> Result<ProfileDocument, ProfileError> {
+pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, ProfileError> {
     let mut de = serde_json::Deserializer::from_str(text.trim_start_matches('\u{feff}'));
     let document = serde_path_to_error::deserialize(&mut de).map_err(|e| located(&e.path().to_string(), e.inner().to_string()))?;
     // A second value behind the first one would otherwise be ignored.

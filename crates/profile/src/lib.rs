@@ -1,7 +1,7 @@
 //! Communication profiles of training jobs: what a job sends during one iteration, and when.
 //!
-//! A [`Profile`] is declared in a document (`antiphase.profile/v1`, JSON or YAML), or synthesised
-//! by [`synthesise`] from a model, its parallelism and the hardware. The models of the zoo
+//! A [`Profile`] is declared in a document (`antiphase.profile/v1`, JSON or YAML), learned
+//! (`antiphase.learned/v1`, [`parse_for`]), or synthesised by [`synthesise`] from a model, its parallelism and the hardware. The models of the zoo
 //! ([`MODELS`]) say for every number whether it was printed in a paper, derived, fitted or assumed.
 //!
 //! Pure: text comes in as `&str`, never as a path, and nothing reads a clock.
@@ -23,6 +23,7 @@ extern crate alloc;
 mod demand;
 mod dims;
 mod document;
+mod learned;
 mod model;
 mod profile;
 mod strategy;
@@ -33,6 +34,7 @@ mod zoo;
 pub use demand::DemandError;
 pub use dims::{Dims, DimsError, GPUS_PER_HOST_MAX, RANKS_MAX, Scope, groups};
 pub use document::{DOCUMENT_BYTES_MAX, DocumentError, PhaseDocument, ProfileDocument, SCHEMA, parse, to_json, to_yaml};
+pub use learned::{LEARNED_SCHEMA, parse_for};
 pub use model::{Architecture, Experts, Figure, Model, Provenance, Reference, Transformer};
 pub use profile::{NAME_BYTES_MAX, Phase, Profile, ProfileError, Source};
 pub use strategy::{Strategy, UnknownStrategy};

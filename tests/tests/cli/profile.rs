@@ -4,6 +4,7 @@ use crate::{
     expected,
     process::{antiphase, antiphase_reading, document},
     refusal::{changed, refusals},
+    scratch::Scratch,
 };
 
 #[test]
@@ -120,6 +121,52 @@ fn a_profile_is_learned_from_counters() {
         .collect();
     let part = learn(&anew.join("\n"), &["-o", "json"]).json();
     assert!(part["periodic"] == true, "{part}");
+}
+
+/// Reading paused for 7 s in the middle: no second job on the port, and the pause is counted.
+#[test]
+fn a_pause_in_a_recording_is_told_and_no_job() {
+    let paused: String = counters()
+        .lines()
+        .map(|line| match line.split_once(',').map(|(at, rest)| (at.parse::<u64>(), rest)) {
+            Some((Ok(at), rest)) if at >= 5_000_000_000 => format!("{},{rest}\n", at + 7_000_000_000),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let learn = |more: &[&str]| antiphase_reading(&[&["profile", "learn", "-"], more].concat(), paused.as_bytes());
+    let found = learn(&["-o", "json"]).json();
+    assert_eq!(
+        (&found["periodic"], &found["gaps"], &found["resets"], &found["others"]),
+        (&true.into(), &1.into(), &0.into(), &serde_json::Value::Null)
+    );
+    assert!((found["period_ns"].as_f64().expect("a period") / 3e8 - 1.0).abs() < 0.005, "{found}");
+    let said = learn(&[]).ok().to_owned();
+    assert!(said.starts_with("times that nothing was read for long: 1; the longest stretch without is looked at\njob: "), "{said}");
+}
+
+/// What `import` prints is a profile of a job, and is planned as it stands.
+#[test]
+fn what_was_learned_is_planned() {
+    let scratch = Scratch::new("learned");
+    let learned = antiphase_reading(&["profile", "import", "-", "-o", "json"], trace().as_bytes()).ok().to_owned();
+    let file = scratch.file("learned.json", learned);
+    let file = file.as_str();
+    let shown = antiphase(&["profile", "show", file, "-o", "json"]).json();
+    assert_eq!(
+        (&shown["schema"], &shown["period_ns"], &shown["source"]),
+        (&"antiphase.profile/v1".into(), &100_000_000.into(), &"learned".into())
+    );
+    assert_eq!((&shown["ranks"]["dp"], &shown["phases"][0]["duration_ns"]), (&2.into(), &17_000_000.into()));
+    let jobs = "schema: antiphase.jobs/v1\njobs:\n- {id: left, profile_file: learned.json, hosts: [h1, h3]}\n\
+        - {id: right, profile_file: learned.json, hosts: [h2, h4]}\n";
+    let jobs = scratch.file("jobs.yaml", jobs);
+    let plan = antiphase(&["plan", "--fabric", "fabric.yaml", "--jobs", &jobs, "-o", "json"]).json();
+    assert_eq!(plan["schema"], "antiphase.plan/v1", "{plan}");
+    assert!(plan.to_string().contains("\"left\"") && plan.to_string().contains("\"right\""), "{plan}");
+    // Without a period there is nothing to plan by.
+    scratch.file("learned.json", r#"{"schema": "antiphase.learned/v1", "periodic": false, "why": "the rate does not vary"}"#);
+    let refused = antiphase(&["plan", "--fabric", "fabric.yaml", "--jobs", &jobs]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("periodic: false (the rate does not vary)"), "{}", refused.stderr);
 }
 
 #[test]

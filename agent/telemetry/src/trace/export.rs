@@ -4,12 +4,14 @@
 //! The columns that are read have had these names since 2019 (<https://docs.nvidia.com/nsight-systems/UserGuide/index.html>, "SQLite
 //! schema reference"); all others may come and go.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use units::{Nanos, NodeTime};
 
 use super::{
-    SPANS_MAX, Span, TraceError,
+    SPANS_MAX, Span, Taken, TraceError,
+    groups::Groups,
+    is_nccl,
     sqlite::{Bytes, Damage, Database, Value},
 };
 
@@ -17,8 +19,8 @@ const KERNELS: &str = "CUPTI_ACTIVITY_KIND_KERNEL";
 const STRINGS: &str = "StringIds";
 /// Where the name of a kernel is, best first: that with its arguments tells two kernels apart that have one short name.
 const NAMES: [&str; 3] = ["demangledName", "shortName", "mangledName"];
-/// Kernels of NCCL begin so.
-const NCCL: &str = "nccl";
+/// Where the number of a process is in Nsight's numbers of processes on any machine: 24 bits behind as many of the thread.
+const PROCESS_SHIFT: u32 = 24;
 
 impl From<Damage> for TraceError {
     fn from(Damage { page, problem }: Damage) -> Self {
@@ -27,17 +29,20 @@ impl From<Damage> for TraceError {
 }
 
 /// One kernel of NCCL: when it began and ended, and its name.
-type Kernel = (i64, i64, String);
+type Kernel = (i64, i64, Arc<str>);
 
-pub(super) fn read<B: Bytes + ?Sized>(bytes: &B) -> Result<Vec<Span>, TraceError> {
+pub(super) fn read<B: Bytes + ?Sized>(bytes: &B) -> Result<(Vec<Span>, Option<Taken>), TraceError> {
     let database = Database::open(bytes)?;
-    let kernels = kernels(&database)?;
-    let first = kernels.iter().map(|(start, ..)| *start).min();
+    let (kernels, taken) = kernels(&database)?;
+    let first = kernels.iter().map(|(start, ..)| *start).min().unwrap_or(0);
     let span = |(start, end, what): Kernel| {
         let since = |from: i64, to: i64| u64::try_from(to.checked_sub(from)?).ok();
-        Some(Span { what, start: NodeTime(since(first?, start)?), duration: Nanos(since(start, end)?), bytes: None })
+        let (at, long) = since(first, start)
+            .zip(since(start, end))
+            .ok_or_else(|| TraceError::Odd { what: format!("kernel {what:?} ends at {end}, before it begins at {start}") })?;
+        Ok(Span { what, start: NodeTime(at), duration: Nanos(long), bytes: None })
     };
-    kernels.into_iter().map(span).collect::<Option<_>>().ok_or(missing("a kernel of NCCL ends before it begins"))
+    Ok((kernels.into_iter().map(span).collect::<Result<_, TraceError>>()?, taken))
 }
 
 const fn missing(what: &'static str) -> TraceError {
@@ -45,7 +50,7 @@ const fn missing(what: &'static str) -> TraceError {
 }
 
 /// The kernels of NCCL of one GPU: of the process and the device that have most of them. A machine with eight ranks is recorded as one.
-fn kernels<B: Bytes + ?Sized>(database: &Database<'_, B>) -> Result<Vec<Kernel>, TraceError> {
+fn kernels<B: Bytes + ?Sized>(database: &Database<'_, B>) -> Result<(Vec<Kernel>, Option<Taken>), TraceError> {
     let none = || missing("no table CUPTI_ACTIVITY_KIND_KERNEL: record with --trace=cuda, on a rank that communicates");
     let table = database.table(KERNELS)?.ok_or_else(none)?;
     let column = |name: &str| table.column(name);
@@ -56,8 +61,8 @@ fn kernels<B: Bytes + ?Sized>(database: &Database<'_, B>) -> Result<Vec<Kernel>,
     let names = strings(database)?;
     // Older versions have no process in this table, and a file of one process needs none.
     let (process, device) = (column("globalPid"), column("deviceId"));
-    let mut of: BTreeMap<(i64, i64), Vec<Kernel>> = BTreeMap::new();
-    let (mut count, mut problem) = (0, None);
+    let mut of: Groups<(i64, i64), Kernel> = Groups::default();
+    let mut problem = None;
     database.rows(&table, |_, row| {
         let number = |at: usize| if let Some(Value::Integer(number)) = row.get(at) { Some(*number) } else { None };
         let name = match row.get(name) {
@@ -68,7 +73,13 @@ fn kernels<B: Bytes + ?Sized>(database: &Database<'_, B>) -> Result<Vec<Kernel>,
                     return false;
                 }
             },
-            Some(Value::Text(name)) => Some(name.clone()).filter(|name| name.starts_with(NCCL)),
+            Some(Value::Text(name)) if is_nccl(name) => match of.name(name) {
+                Ok(name) => Some(name),
+                Err(error) => {
+                    problem = Some(error);
+                    return false;
+                }
+            },
             _ => None,
         };
         let Some(name) = name else { return true };
@@ -77,32 +88,30 @@ fn kernels<B: Bytes + ?Sized>(database: &Database<'_, B>) -> Result<Vec<Kernel>,
             return false;
         };
         let key = |at: Option<usize>| at.and_then(number).unwrap_or_default();
-        of.entry((key(process), key(device))).or_default().push((start, end, name));
-        count += 1;
-        // One more than the limit tells that there are more.
-        count <= SPANS_MAX
+        problem = of.add((key(process), key(device)), (start, end, name)).err();
+        problem.is_none()
     })?;
     if let Some(problem) = problem {
         return Err(problem);
     }
-    if count > SPANS_MAX {
-        return Err(TraceError::TooMany);
-    }
-    // Of equals the first, so that the same file gives the same answer.
-    let most = of.into_values().rev().max_by_key(Vec::len);
-    most.ok_or(missing("no kernels of NCCL in the table CUPTI_ACTIVITY_KIND_KERNEL: record on a rank that communicates"))
+    let name = |(process, device): &(i64, i64)| match process >> PROCESS_SHIFT & ((1 << PROCESS_SHIFT) - 1) {
+        0 => format!("GPU {device}"),
+        process => format!("GPU {device} of process {process}"),
+    };
+    let none = missing("no kernels of NCCL in the table CUPTI_ACTIVITY_KIND_KERNEL: record on a rank that communicates");
+    of.most(name).ok_or(none)
 }
 
 /// The names of kernels of NCCL by their numbers; `None` without such a table.
-fn strings<B: Bytes + ?Sized>(database: &Database<'_, B>) -> Result<Option<BTreeMap<i64, String>>, TraceError> {
+fn strings<B: Bytes + ?Sized>(database: &Database<'_, B>) -> Result<Option<BTreeMap<i64, Arc<str>>>, TraceError> {
     let Some(table) = database.table(STRINGS)? else { return Ok(None) };
     let Some((id, value)) = table.column("id").zip(table.column("value")) else { return Ok(None) };
     let mut names = BTreeMap::new();
     database.rows(&table, |number, row| {
         // A column that is the key of its table is not stored: the number of the row is its value.
         let id = if let Some(Value::Integer(id)) = row.get(id) { *id } else { number };
-        if let Some(Value::Text(name)) = row.get(value).filter(|value| matches!(value, Value::Text(name) if name.starts_with(NCCL))) {
-            names.insert(id, name.clone());
+        if let Some(Value::Text(name)) = row.get(value).filter(|value| matches!(value, Value::Text(name) if is_nccl(name))) {
+            names.insert(id, name.as_str().into());
         }
         names.len() <= SPANS_MAX
     })?;

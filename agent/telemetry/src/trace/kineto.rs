@@ -1,139 +1,106 @@
 //! Traces of PyTorch's profiler, as `export_chrome_trace` and its TensorBoard handler write them: Chrome's trace events, times in microseconds.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use serde::{
-    Deserialize, Deserializer,
-    de::{SeqAccess, Visitor},
-};
-use serde_json::Value;
+use serde::Deserialize;
 use units::{Nanos, NodeTime};
 
-use super::{SPANS_MAX, Span, TraceError, nanos, sent};
+use super::{
+    Span, Taken, TraceError,
+    groups::Groups,
+    is_nccl, nanos, sent,
+    source::{Lenient, Scalar},
+};
 
 const MICROSECOND: f64 = 1e3;
 const NONE: &str = "no kernels of NCCL in the trace: record with ProfilerActivity.CUDA, on a rank that communicates";
 
-pub(super) fn read(text: &str) -> Result<Vec<Span>, TraceError> {
-    let events = if text.trim_start().starts_with('[') {
-        serde_json::from_str::<Kept>(text)?
-    } else {
-        serde_json::from_str::<Document>(text)?.events.ok_or(TraceError::Missing { what: "the document has no traceEvents" })?
-    };
-    let Kept(events) = events;
-    if events.is_empty() {
-        return Err(TraceError::Missing { what: NONE });
-    }
-    // Times are since the epoch in some versions and since the start of the machine in others; floats keep them to a quarter of a microsecond.
-    let first = events.iter().map(|event| event.start).fold(f64::INFINITY, f64::min);
-    let span = |event: Communication| {
-        let (start, duration) = (nanos(event.start - first, MICROSECOND)?, nanos(event.duration, MICROSECOND)?);
-        Some(Span { what: event.what, start: NodeTime(start), duration: Nanos(duration), bytes: event.bytes })
-    };
-    events.into_iter().map(span).collect::<Option<_>>().ok_or(TraceError::Missing { what: "a kernel of NCCL has no time that makes sense" })
-}
-
-#[derive(Deserialize)]
-struct Document {
-    #[serde(rename = "traceEvents")]
-    events: Option<Kept>,
-}
-
-/// The events that are kept of some millions.
-struct Kept(Vec<Communication>);
+/// The events that are kept, by process and GPU: kernels of one GPU are all of one process, and a merged trace holds those of several.
+#[derive(Default)]
+pub(super) struct Kept(Groups<(String, String), Communication>);
 
 struct Communication {
-    what: String,
+    name: Arc<str>,
     start: f64,
     duration: f64,
     bytes: Option<u64>,
 }
 
-impl<'de> Deserialize<'de> for Kept {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Events;
-        impl<'de> Visitor<'de> for Events {
-            type Value = Kept;
-
-            fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                f.write_str("a list of trace events")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut events: A) -> Result<Kept, A::Error> {
-                let mut kept = Vec::new();
-                while let Some(event) = events.next_element::<Event<'de>>()? {
-                    // One more than the limit tells that there are more.
-                    if kept.len() <= SPANS_MAX {
-                        kept.extend(event.communication());
-                    }
-                }
-                Ok(Kept(kept))
-            }
-        }
-        deserializer.deserialize_seq(Events)
-    }
-}
-
-/// Every field may be missing: a trace has events of many kinds.
+/// Every field may be missing, and of another kind: a trace has events of many.
 #[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(default, borrow)]
-    ph: Cow<'a, str>,
-    #[serde(default, borrow)]
-    cat: Cow<'a, str>,
-    #[serde(default, borrow)]
-    name: Cow<'a, str>,
-    ts: Option<Value>,
-    dur: Option<Value>,
-    #[serde(default)]
-    args: Option<Args>,
+#[serde(default)]
+#[derive(Default)]
+pub(super) struct Event {
+    ph: Scalar,
+    cat: Scalar,
+    name: Scalar,
+    pid: Scalar,
+    ts: Scalar,
+    dur: Scalar,
+    args: Lenient<Args>,
 }
 
 /// What PyTorch 2.2 and later say of a collective.
 #[derive(Default, Deserialize)]
+#[serde(default)]
 struct Args {
+    device: Scalar,
     #[serde(rename = "Collective name")]
-    collective: Option<Value>,
+    collective: Scalar,
     #[serde(rename = "In msg nelems")]
-    elements_in: Option<Value>,
+    elements_in: Scalar,
     #[serde(rename = "Out msg nelems")]
-    elements_out: Option<Value>,
+    elements_out: Scalar,
     #[serde(rename = "Group size")]
-    ranks: Option<Value>,
-    dtype: Option<Value>,
+    ranks: Scalar,
+    dtype: Scalar,
 }
 
-/// A number, also one that is written as a text.
-fn number(value: Option<&Value>) -> Option<f64> {
-    let value = value?;
-    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|number| number.is_finite())
-}
-
-fn count(value: Option<&Value>) -> Option<u64> {
-    number(value).and_then(|number| nanos(number, 1.0))
-}
-
-impl Event<'_> {
-    /// A complete event of a kernel of NCCL (RCCL's have the same names), or of gloo.
-    fn communication(self) -> Option<Communication> {
-        let is_kernel = self.cat.eq_ignore_ascii_case("kernel") && self.name.starts_with("nccl");
-        if self.ph != "X" || !(is_kernel || self.name.starts_with("gloo:")) {
-            return None;
+impl Kept {
+    /// A complete event of a kernel of NCCL, or of gloo, is kept.
+    pub(super) fn add(&mut self, event: Event) -> Result<(), TraceError> {
+        let name = event.name.text();
+        let is_kernel = event.cat.text().eq_ignore_ascii_case("kernel") && is_nccl(name);
+        if event.ph.text() != "X" || !(is_kernel || name.starts_with("gloo:")) {
+            return Ok(());
         }
-        let args = self.args.unwrap_or_default();
+        let Some((start, duration)) = event.ts.number().zip(event.dur.number()) else { return Ok(()) };
+        let args = event.args.0.unwrap_or_default();
         let bytes = args.bytes();
         // Sizes tell one call from another; of those without, names have to do.
-        let what = format!("{} {}", self.name, bytes.unwrap_or(0));
-        Some(Communication { what, start: number(self.ts.as_ref())?, duration: number(self.dur.as_ref())?, bytes })
+        let name = self.0.name(&format!("{name} {}", bytes.unwrap_or(0)))?;
+        // What runs on a GPU stands under its number, as if that were a process.
+        let device = if is_kernel && args.device == Scalar::None { &event.pid } else { &args.device };
+        let of = (event.pid.to_string(), device.to_string());
+        self.0.add(of, Communication { name, start, duration, bytes })
+    }
+
+    pub(super) fn spans(self) -> Result<(Vec<Span>, Option<Taken>), TraceError> {
+        let none = Scalar::None.to_string();
+        let name = |(process, device): &(String, String)| match (process == &none, device == &none) {
+            (_, true) => format!("process {process}"),
+            (true, false) => format!("GPU {device}"),
+            (false, false) => format!("GPU {device} of process {process}"),
+        };
+        let (events, taken) = self.0.most(name).ok_or(TraceError::Missing { what: NONE })?;
+        // Times are since the epoch in some versions and since the start of the machine in others; floats keep them to a quarter of a microsecond.
+        let first = events.iter().map(|event| event.start).fold(f64::INFINITY, f64::min);
+        let span = |Communication { name, start, duration, bytes }| {
+            let times = nanos(start - first, MICROSECOND).zip(nanos(duration, MICROSECOND));
+            let (since, long) = times
+                .ok_or_else(|| TraceError::Odd { what: format!("event {name:?} at ts {start}: dur {duration}, and no time is so long") })?;
+            Ok(Span { what: name, start: NodeTime(since), duration: Nanos(long), bytes })
+        };
+        Ok((events.into_iter().map(span).collect::<Result<_, TraceError>>()?, taken))
     }
 }
 
 impl Args {
     fn bytes(&self) -> Option<u64> {
-        let (name, dtype) = (self.collective.as_ref()?.as_str()?, self.dtype.as_ref()?.as_str()?);
+        let count = |value: &Scalar| value.number().and_then(|number| nanos(number, 1.0));
         // Of a gather the output is the whole, of a scatter the input.
-        let elements = count(self.elements_in.as_ref())?.max(count(self.elements_out.as_ref()).unwrap_or(0));
-        sent(name, elements.checked_mul(size(dtype)?)?, count(self.ranks.as_ref())?)
+        let elements = count(&self.elements_in)?.max(count(&self.elements_out).unwrap_or(0));
+        sent(self.collective.text(), elements.checked_mul(size(self.dtype.text())?)?, count(&self.ranks)?)
     }
 }
 
@@ -180,12 +147,43 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let missing = |text: &str| read(text).unwrap_err().to_string();
+        let missing = |text: &str| super::super::read_trace(text).unwrap_err().to_string();
         assert!(missing(r#"{"traceEvents": []}"#).contains("no kernels of NCCL"));
         assert!(missing("{}").contains("no traceEvents"));
         let negative = event("ncclX", "1", "").replace("1500.5", "-5");
-        assert!(missing(&format!("[{negative}]")).contains("no time that makes sense"));
+        assert_eq!(missing(&format!("[{negative}]")), "event \"ncclX 0\" at ts 1: dur -5, and no time is so long");
         assert!(missing("{\"traceEvents\": [\n{]}").starts_with("line 2: "));
+    }
+
+    #[test]
+    fn what_others_wrote_as_they_liked_is_passed_over() {
+        let kernel = |at: u32| event("void ncclDevKernel_AllReduce(x)", &at.to_string(), SIZES);
+        let odd = r#"{"ph": "X", "cat": null, "name": "aten::add", "ts": 1, "dur": 1, "args": [1, {"x": []}]}, {"ph": "i", "name": 7, "args": "x"},
+            {"ph": {"X": 1}, "cat": ["kernel"], "name": "ncclX", "ts": [1], "dur": true, "args": 5}, null, 3, "x", [{}], {"ts": "x"}"#;
+        let text = format!("[{}, {odd}, {}, {odd}]", kernel(10), kernel(20));
+        let trace = super::super::read_trace(&text).unwrap();
+        assert_eq!(trace.spans.len(), 2);
+        assert!(trace.spans.iter().all(|span| span.bytes == Some(6_000)) && trace.taken.is_none());
+    }
+
+    /// Two GPUs that send one after the other look like one that sends twice as often.
+    #[test]
+    fn of_several_gpus_that_with_most_kernels_is_taken() {
+        let of = |pid: u32, device: u32, at: u32| {
+            event("ncclX", &at.to_string(), &format!("\"device\": {device}")).replace("\"pid\": 0", &format!("\"pid\": {pid}"))
+        };
+        let both = |second: (u32, u32), count: u32| {
+            let events: Vec<String> =
+                (0..8).map(|n| of(0, 0, n * 100)).chain((0..count).map(|n| of(second.0, second.1, 50 + n * 100))).collect();
+            super::super::read_trace(&format!("[{}]", events.join(","))).unwrap()
+        };
+        for (second, count, name, left_out) in
+            [((0, 1), 8, "GPU 0 of process 0", 8), ((7, 0), 7, "GPU 0 of process 0", 7), ((7, 1), 9, "GPU 1 of process 7", 8)]
+        {
+            let trace = both(second, count);
+            assert_eq!(trace.taken, Some(Taken { name: name.into(), left_out }));
+            assert!(trace.spans.windows(2).all(|pair| pair[1].start.0 - pair[0].start.0 == 100_000), "{name}");
+        }
     }
 
     #[test]

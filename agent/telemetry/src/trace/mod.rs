@@ -1,19 +1,26 @@
 //! What others recorded of a job: when it communicated, and how much.
 //!
-//! [`read_trace`] takes traces of PyTorch's profiler (Kineto), logs of NCCL's Inspector, and the list of kernels of Nsight Systems, and
-//! [`read_database`] the latter's export to SQLite; both give [`Span`]s; [`learn_spans`] finds the iteration in them. Versions differ in what they say: what is not needed is not asked for, and what
-//! is needed and missing is named.
+//! [`read_json`] takes traces of PyTorch's profiler (Kineto) and logs of NCCL's Inspector as they come, [`read_trace`] also the list of kernels
+//! of Nsight Systems, and [`read_database`] the latter's export to SQLite; all give [`Span`]s of one rank; [`learn_spans`] finds the iteration
+//! in them. Versions differ in what they say: what is not needed is not asked for, and what is needed and missing is named.
 
 mod export;
+mod groups;
 mod inspector;
+mod json;
 mod kineto;
 mod learn;
 mod nsight;
+mod source;
 mod sqlite;
+
+use std::{io::Read, sync::Arc};
 
 use units::{Nanos, NodeTime};
 
+pub use groups::Taken;
 pub use learn::{LearnedSpans, SpanPhase, Unlearned, learn_spans};
+pub use source::{JSON_BYTES_MAX, TEXT_BYTES_MAX};
 pub use sqlite::{Bytes, MAGIC as SQLITE_MAGIC};
 
 /// Most spans of a trace: some thousand iterations of some thousand collectives.
@@ -23,7 +30,7 @@ pub const SPANS_MAX: usize = 1 << 22;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// What it did: two spans with the same word did the same.
-    pub what: String,
+    pub what: Arc<str>,
     /// When it began, by the clock of the trace, whose zero may be anywhere.
     pub start: NodeTime,
     /// How long it took. Of a kernel of NCCL that includes waiting for the other ranks.
@@ -58,13 +65,22 @@ impl TraceFormat {
     }
 }
 
-/// A trace as it was read: spans in order of their start.
+/// A trace as it was read: spans of one rank, in order of their start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     /// Who wrote it.
     pub format: TraceFormat,
     /// When the job communicated.
     pub spans: Vec<Span>,
+    /// Which of the ranks or GPUs in the trace these are of; `None` where it holds one.
+    pub taken: Option<Taken>,
+}
+
+impl Trace {
+    fn new(format: TraceFormat, (mut spans, taken): (Vec<Span>, Option<Taken>)) -> Self {
+        spans.sort_by_key(|span| span.start);
+        Self { format, spans, taken }
+    }
 }
 
 /// Why a text is no trace that can be used. Messages name the line, where there is one, and what to do.
@@ -92,7 +108,17 @@ pub enum TraceError {
         /// What, and how to record it.
         what: &'static str,
     },
-    /// It has more than [`SPANS_MAX`] spans.
+    /// A time in it is none.
+    Odd {
+        /// Of what, where, and the value.
+        what: String,
+    },
+    /// It cannot be read.
+    Unread {
+        /// Why.
+        problem: String,
+    },
+    /// It has more than [`SPANS_MAX`] spans, or their names take too much memory.
     TooMany,
 }
 
@@ -106,6 +132,8 @@ impl core::fmt::Display for TraceError {
             Self::Malformed { line, problem } => write!(f, "line {line}: {problem}"),
             Self::Damaged { page, problem } => write!(f, "page {page} of the SQLite file: {problem}"),
             Self::Missing { what } => write!(f, "{what}"),
+            Self::Odd { what } => write!(f, "{what}"),
+            Self::Unread { problem } => write!(f, "{problem}"),
             Self::TooMany => write!(f, "more than {SPANS_MAX} times of communication; record fewer iterations"),
         }
     }
@@ -115,33 +143,32 @@ impl std::error::Error for TraceError {}
 
 impl From<serde_json::Error> for TraceError {
     fn from(error: serde_json::Error) -> Self {
+        if error.is_io() {
+            return Self::Unread { problem: error.to_string() };
+        }
         Self::Malformed { line: error.line(), problem: error.to_string() }
     }
 }
 
-/// Reads a trace of any known format.
+/// Reads a trace of any known format but a database.
 ///
 /// # Errors
 /// [`TraceError`] for a text of another format, or without what is needed.
 pub fn read_trace(text: &str) -> Result<Trace, TraceError> {
-    // A log of the Inspector is one object after the other, and a trace is one object or one list.
-    let format = match text.trim_start().as_bytes().first() {
-        Some(b'{') if text.contains("\"coll_perf\"") && !text.contains("\"traceEvents\"") => TraceFormat::Inspector,
-        Some(b'{' | b'[') => TraceFormat::Kineto,
-        _ if nsight::is_table(text) => TraceFormat::Nsight,
-        _ => return Err(TraceError::Unknown),
-    };
-    let mut spans = match format {
-        TraceFormat::Kineto => kineto::read(text)?,
-        TraceFormat::Inspector => inspector::read(text)?,
-        // A database is no text.
-        TraceFormat::Nsight | TraceFormat::NsightSqlite => nsight::read(text)?,
-    };
-    if spans.len() > SPANS_MAX {
-        return Err(TraceError::TooMany);
+    match text.trim_start().as_bytes().first() {
+        Some(b'{' | b'[') => read_json(text.as_bytes()),
+        _ if nsight::is_table(text) => Ok(Trace::new(TraceFormat::Nsight, nsight::read(text)?)),
+        _ => Err(TraceError::Unknown),
     }
-    spans.sort_by_key(|span| span.start);
-    Ok(Trace { format, spans })
+}
+
+/// Reads a trace of PyTorch or a log of the Inspector as it comes: what is no communication is dropped at once. Of any length up to
+/// [`JSON_BYTES_MAX`], in memory for what is kept: at most [`SPANS_MAX`] spans, and names of some megabytes.
+///
+/// # Errors
+/// [`TraceError`] for another document, or without what is needed.
+pub fn read_json(reader: impl Read) -> Result<Trace, TraceError> {
+    json::read(reader)
 }
 
 /// Reads the export of Nsight Systems to SQLite: a file, of which only the pages that are needed are read, or all its bytes.
@@ -149,9 +176,12 @@ pub fn read_trace(text: &str) -> Result<Trace, TraceError> {
 /// # Errors
 /// [`TraceError`] for another file, or one without what is needed.
 pub fn read_database<B: Bytes + ?Sized>(bytes: &B) -> Result<Trace, TraceError> {
-    let mut spans = export::read(bytes)?;
-    spans.sort_by_key(|span| span.start);
-    Ok(Trace { format: TraceFormat::NsightSqlite, spans })
+    Ok(Trace::new(TraceFormat::NsightSqlite, export::read(bytes)?))
+}
+
+/// Whether a name is that of a kernel of NCCL; RCCL's have the same names. Demangled ones may begin with what the kernel returns.
+fn is_nccl(kernel: &str) -> bool {
+    kernel.strip_prefix("void ").unwrap_or(kernel).trim_start().starts_with("nccl")
 }
 
 /// Bytes that one of `ranks` sends in a collective over `bytes` in all, by the ring that NCCL's own figures of bus bandwidth assume; `None`

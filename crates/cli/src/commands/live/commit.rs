@@ -145,7 +145,8 @@ pub(super) fn job_spec(file: &Path, job: JobDoc) -> Result<JobSpec, CliError> {
             // The service cannot read the user's files, so a profile file travels inline.
             let path = file.parent().unwrap_or(Path::new("")).join(path);
             let text = read_document(&path).map_err(|e| CliError::input(file, format!("job {:?}: profile_file: {}", job.id, e.line())))?;
-            let profile = profile::parse(&text).map_err(|e| CliError::input(&path, e))?;
+            let hosts = job.hosts.as_ref().map_or(0, Vec::len);
+            let profile = profile::parse_for(&text, &job.id, hosts).map_err(|e| CliError::input(&path, e))?;
             JobDoc { profile: Some((&profile).into()), profile_file: None, ..job }
         }
     };

@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::Read as _,
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
@@ -10,17 +10,21 @@ use clap::Args;
 use fabric::capacity;
 use flate2::read::MultiGzDecoder;
 use serde::Serialize;
-use telemetry::trace::{Bytes as _, LearnedSpans, SQLITE_MAGIC, SpanPhase, Trace, learn_spans, read_database, read_trace};
+use telemetry::trace::{Bytes as _, LearnedSpans, SQLITE_MAGIC, SpanPhase, Trace, learn_spans, read_database, read_json, read_trace};
 use units::Rate;
 
 use super::learn::{Job, Phase, SCHEMA, job_table};
 use crate::{
-    input::{CliError, DOCUMENT_BYTES_MAX, read_bytes, text_of},
+    input::{CliError, DOCUMENT_BYTES_MAX, open, text_of},
     output::Output,
 };
 
 /// How a gzip file begins (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// What spreadsheets and some editors put before a text to say that it is UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Bytes that are looked at to know what a trace is.
+const HEAD_BYTES: u64 = 4_096;
 
 const EXAMPLES: &str = "\
 EXAMPLES
@@ -38,7 +42,7 @@ EXAMPLES
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ImportArgs {
-    /// Trace of one rank; its format is found from what is in it; gzip is taken; - for standard input
+    /// Trace, of several ranks that with most collectives; its format is found from what is in it; gzip is taken; - for standard input
     file: PathBuf,
     /// The rate at which the job sends while it communicates, where the trace does not say how much it sent
     #[arg(long, value_name = "RATE", value_parser = capacity::parse)]
@@ -58,6 +62,10 @@ struct Answer {
     why: Option<String>,
     /// Who wrote the trace.
     format: &'static str,
+    /// The rank or GPU that was taken, where the trace holds several: that with most collectives. And how many are of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taken: Option<String>,
+    left_out: usize,
     /// Times of communication, and those of which the trace does not say how much was sent.
     collectives: usize,
     without_size: usize,
@@ -75,17 +83,41 @@ pub(super) fn run(args: &ImportArgs) -> Result<String, CliError> {
         Err(why) => (Some(why.to_string()), 0, None),
     };
     let (format, collectives) = (trace.format.word(), trace.spans.len());
-    let answer = Answer { schema: SCHEMA, periodic: job.is_some(), why, format, collectives, without_size, stalled, job };
+    let (taken, left_out) = trace.taken.map_or((None, 0), |taken| (Some(taken.name), taken.left_out));
+    let answer = Answer { schema: SCHEMA, periodic: job.is_some(), why, format, taken, left_out, collectives, without_size, stalled, job };
     args.output.render(&answer, || table(&answer))
 }
 
 fn read(file: &Path) -> Result<Trace, CliError> {
     let refuse = |error| CliError::input(file, error);
-    // A database of gigabytes is read where it lies, page by page; whatever else there is, is read whole.
+    // A database of gigabytes is read where it lies, page by page.
     if let Some(database) = database(file)? {
         return read_database(&database).map_err(refuse);
     }
-    let bytes = unpacked(file, read_bytes(file)?)?;
+    let mut packed = open(file, None)?;
+    let head = head(file, &mut packed)?;
+    let is_packed = head.starts_with(&GZIP);
+    let whole = io::Cursor::new(head).chain(packed);
+    let mut trace: Box<dyn Read> =
+        if is_packed { Box::new(Unpacked(MultiGzDecoder::new(io::BufReader::new(whole)))) } else { Box::new(whole) };
+    let mut head = self::head(file, &mut trace)?;
+    if head.starts_with(BYTE_ORDER_MARK) {
+        head.drain(..BYTE_ORDER_MARK.len());
+    }
+    // JSON is read as it comes, because traces of hundreds of megabytes hold some thousand collectives.
+    if matches!(head.trim_ascii_start().first(), Some(b'{' | b'[')) {
+        return read_json(io::Cursor::new(head).chain(trace)).map_err(refuse);
+    }
+    // Whatever else there is, is read whole. A few kilobytes may unpack to gigabytes, so what comes out is bounded.
+    let mut bytes = Vec::new();
+    io::Cursor::new(head)
+        .chain(trace)
+        .take(DOCUMENT_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| CliError::input(file, error))?;
+    if bytes.len() as u64 > DOCUMENT_BYTES_MAX {
+        return Err(CliError::input(file, format!("more than {} MiB unpacked; record fewer iterations", DOCUMENT_BYTES_MAX >> 20)));
+    }
     if bytes.starts_with(SQLITE_MAGIC) {
         return read_database(&bytes[..]).map_err(refuse);
     }
@@ -111,19 +143,22 @@ fn database(file: &Path) -> Result<Option<File>, CliError> {
     Ok(Some(open))
 }
 
-/// The bytes of a trace, unpacked if they are packed.
-fn unpacked(file: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, CliError> {
-    if !bytes.starts_with(&GZIP) {
-        return Ok(bytes);
+/// The first bytes of what comes.
+fn head(file: &Path, from: &mut impl Read) -> Result<Vec<u8>, CliError> {
+    let mut head = Vec::new();
+    from.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| CliError::input(file, error))?;
+    Ok(head)
+}
+
+/// What was packed, with errors that say so.
+struct Unpacked<R>(R);
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0
+            .read(into)
+            .map_err(|error| if error.kind() == io::ErrorKind::Interrupted { error } else { io::Error::other(format!("gzip: {error}")) })
     }
-    let mut unpacked = Vec::new();
-    // A few kilobytes may unpack to gigabytes, so what comes out is bounded as what goes in.
-    let read = MultiGzDecoder::new(bytes.as_slice()).take(DOCUMENT_BYTES_MAX + 1).read_to_end(&mut unpacked);
-    read.map_err(|error| CliError::input(file, format!("gzip: {error}")))?;
-    if unpacked.len() as u64 > DOCUMENT_BYTES_MAX {
-        return Err(CliError::input(file, format!("more than {} MiB unpacked; record fewer iterations", DOCUMENT_BYTES_MAX >> 20)));
-    }
-    Ok(unpacked)
 }
 
 fn job(args: &ImportArgs, trace: &Trace, without_size: usize, learned: LearnedSpans) -> Result<Job, CliError> {
@@ -151,6 +186,10 @@ fn mean_rate(bytes: u64, nanos: u64) -> Rate {
 
 fn table(answer: &Answer) -> String {
     let mut found = format!("{}: {} collectives, {} without a size\n", answer.format, answer.collectives, answer.without_size);
+    if let Some(taken) = &answer.taken {
+        found +=
+            &format!("taken of the trace: {}; collectives of other ranks or GPUs, left out: {}\n", units::OneLine(taken), answer.left_out);
+    }
     if answer.stalled > 0 {
         found += &format!("iterations that took more than twice as long as the middle one, and are left out: {}\n", answer.stalled);
     }

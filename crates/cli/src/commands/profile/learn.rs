@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use telemetry::{Learned, Series, learn_jobs, longest_stretch};
+use telemetry::{Learned, Series, Stretch, learn_jobs, longest_stretch};
 use units::{Lines, Nanos, NodeTime};
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
 /// Columns, in any order; others are left out.
 const COLUMNS: [&str; 3] = ["t_ns", "tx_bytes", "rx_bytes"];
 /// The documents of `learn` and `import`.
-pub(super) const SCHEMA: &str = "antiphase.learned/v1";
+pub(super) const SCHEMA: &str = profile::LEARNED_SCHEMA;
 /// Most readings of a file.
 const READINGS_MAX: usize = 1 << 22;
 /// Readings that are looked at, the last ones: two minutes at a millisecond. Looking for two jobs in so many takes some seconds.
@@ -65,6 +65,8 @@ pub(super) struct Answer {
     step_ns: u64,
     /// Times that a counter went back: what passed then is not known, and the longest stretch without was taken.
     resets: usize,
+    /// Times that there was no reading for long; the longest stretch without was taken.
+    gaps: usize,
     #[serde(flatten)]
     pub(super) job: Option<Job>,
     /// A second job on the port, of another period.
@@ -107,8 +109,9 @@ pub(super) fn run(args: &LearnArgs) -> Result<String, CliError> {
     let step = step(readings);
     let busier = if carried(readings, 1) > carried(readings, 0) { Direction::Rx } else { Direction::Tx };
     let direction = args.direction.unwrap_or(busier);
-    let (series, resets) = longest(readings, direction);
-    let answer = Answer { readings: readings.len(), resets, ..answer(&series, step, direction) };
+    let one_way: Vec<(NodeTime, u64)> = readings.iter().map(|reading| (reading.at, reading.bytes[direction as usize])).collect();
+    let Stretch { series, resets, gaps } = longest_stretch(&one_way, step);
+    let answer = Answer { readings: readings.len(), resets, gaps, ..answer(&series, step, direction) };
     args.output.render(&answer, || table(&answer))
 }
 
@@ -120,7 +123,8 @@ pub(super) fn answer(series: &Series, step: Nanos, direction: Direction) -> Answ
     };
     let mut jobs = jobs.into_iter().map(Job::from);
     let (job, others) = (jobs.next(), jobs.collect());
-    Answer { schema: SCHEMA, periodic: job.is_some(), why, direction, readings: series.len(), step_ns: step.0, resets: 0, job, others }
+    let (readings, gaps) = (series.len(), series.unbroken(step).1);
+    Answer { schema: SCHEMA, periodic: job.is_some(), why, direction, readings, step_ns: step.0, resets: 0, gaps, job, others }
 }
 
 fn read(file: &Path, text: &str) -> Result<Vec<Reading>, CliError> {
@@ -172,12 +176,6 @@ fn step(readings: &[Reading]) -> Nanos {
     Nanos(distances[distances.len() / 2])
 }
 
-/// The longest stretch in which the counter did not begin anew, and how often it did.
-fn longest(readings: &[Reading], direction: Direction) -> (Series, usize) {
-    let one_way: Vec<(NodeTime, u64)> = readings.iter().map(|reading| (reading.at, reading.bytes[direction as usize])).collect();
-    longest_stretch(&one_way)
-}
-
 impl From<Learned> for Job {
     fn from(learned: Learned) -> Self {
         let Learned { period, jitter, confidence, iterations, phases, origin } = learned;
@@ -188,10 +186,15 @@ impl From<Learned> for Job {
 }
 
 pub(super) fn table(answer: &Answer) -> String {
-    let Some(first) = &answer.job else {
-        return format!("no period: {}\n", answer.why.as_deref().unwrap_or_default());
-    };
     let mut text = String::new();
+    for (count, what) in [(answer.resets, "times that the counter was set back"), (answer.gaps, "times that nothing was read for long")] {
+        if count > 0 {
+            text += &format!("{what}: {count}; the longest stretch without is looked at\n");
+        }
+    }
+    let Some(first) = &answer.job else {
+        return text + &format!("no period: {}\n", answer.why.as_deref().unwrap_or_default());
+    };
     for (job, name) in std::iter::once(first).chain(&answer.others).zip(["job", "another job on the port"]) {
         text += &job_table(job, name, "of what was carried");
     }

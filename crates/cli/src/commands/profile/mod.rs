@@ -17,6 +17,11 @@ use crate::{
     output::{Output, print},
 };
 
+/// The name of a profile that was learned, where no job has one.
+const LEARNED: &str = "learned";
+/// What was learned does not say of how many hosts; a ring needs two.
+const LEARNED_HOSTS: usize = 2;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProfileCommand {
     /// Compute the profile of a model from its parallelism and the hardware
@@ -29,7 +34,7 @@ pub(crate) enum ProfileCommand {
     Import(import::ImportArgs),
     /// Print the phases of a profile and a picture of one iteration
     Show {
-        /// Profile document (antiphase.profile/v1), JSON or YAML; - for standard input
+        /// Profile document (antiphase.profile/v1), JSON or YAML, or what was learned (antiphase.learned/v1), as of two hosts; - for standard input
         file: PathBuf,
         /// Output format
         #[arg(short, long, value_enum, default_value_t)]
@@ -54,7 +59,7 @@ pub(crate) fn run(command: ProfileCommand) -> Result<ExitCode, CliError> {
         ProfileCommand::Watch(args) => return watch::run(&args),
         ProfileCommand::Import(args) => import::run(&args)?,
         ProfileCommand::Show { file, output } => {
-            let profile = profile::parse(&read_document(&file)?).map_err(|e| CliError::input(&file, e))?;
+            let profile = profile::parse_for(&read_document(&file)?, LEARNED, LEARNED_HOSTS).map_err(|e| CliError::input(&file, e))?;
             render(&profile, output)?
         }
         ProfileCommand::Zoo { model: None } => zoo::all()?,
