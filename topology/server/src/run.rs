@@ -159,13 +159,13 @@ fn env(name: &str) -> Option<String> {
 }
 
 fn dump(file: &Path) -> Result<(), Failure> {
-    if !file.exists() {
-        // Without this a mistyped name would make an empty state file.
-        return Err(Failure::Other(format!("{}: no such file", file.display())));
-    }
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    for (key, value) in of_file(file, || StateFile::look(file))? {
+    let found = of_file(file, || StateFile::look(file)).map_err(|failure| match failure {
+        Failure::Store(error) if is_input(&error) => ConfigError(error.to_string()).into(),
+        failure => failure,
+    })?;
+    for (key, value) in found {
         let value: serde_json::Value = serde_json::from_slice(&value).unwrap_or_default();
         let line = serde_json::json!({ "key": key, "value": value });
         // A reader that has seen enough closes the pipe.
@@ -174,6 +174,16 @@ fn dump(file: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether the file that was named is wrong, rather than the disk or another process: exit code 2, as of every command.
+fn is_input(error: &StoreError) -> bool {
+    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+    match error {
+        StoreError::Io { source, .. } => matches!(source.kind(), NotFound | IsADirectory | NotADirectory),
+        StoreError::Damaged { .. } | StoreError::Newer { .. } => true,
+        _ => false,
+    }
 }
 
 fn start(args: &Args) -> Result<(), Failure> {
@@ -517,6 +527,7 @@ impl Reload {
         let kept = Config {
             listen: old.listen,
             state: old.state.clone(),
+            fabric: old.fabric.clone(),
             ecmp: old.ecmp.clone(),
             control: old.control,
             objective: old.objective,
@@ -528,6 +539,7 @@ impl Reload {
             agents: old.agents,
             limits: LimitsConfig { evaluations: old.limits.evaluations, ..new.limits },
             log: LogConfig { format: old.log.format, ..new.log },
+            traces: old.traces.clone(),
             ..new
         };
         latest.send_replace(Arc::new(kept));
