@@ -466,7 +466,7 @@ mod tests {
 
     /// Any record, of any name.
     fn put(key: &str) -> Change {
-        let answer = AnswerRecord { at_ns: 1, content: None, plan_version: 1, slots: Vec::new(), moved: Vec::new(), score: 1.0 };
+        let answer = AnswerRecord { at_ns: 1, content: None, by: None, plan_version: 1, slots: Vec::new(), moved: Vec::new(), score: 1.0 };
         Change::Put(Record::Answer(key.into(), answer))
     }
 
