@@ -162,7 +162,7 @@ fn dump(file: &Path) -> Result<(), Failure> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let found = of_file(file, || StateFile::look(file)).map_err(|failure| match failure {
-        Failure::Store(error) if is_input(&error) => ConfigError(error.to_string()).into(),
+        Failure::Store(error) if error.is_input() => ConfigError(error.to_string()).into(),
         failure => failure,
     })?;
     for (key, value) in found {
@@ -174,16 +174,6 @@ fn dump(file: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-/// Whether the file that was named is wrong, rather than the disk or another process: exit code 2, as of every command.
-fn is_input(error: &StoreError) -> bool {
-    use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
-    match error {
-        StoreError::Io { source, .. } => matches!(source.kind(), NotFound | IsADirectory | NotADirectory),
-        StoreError::Damaged { .. } | StoreError::Newer { .. } => true,
-        _ => false,
-    }
 }
 
 fn start(args: &Args) -> Result<(), Failure> {
