@@ -380,7 +380,8 @@ fn look(path: &Path, file: &fs::File) -> Result<Seen, StoreError> {
     // All records are read into memory: after a failed write this copy says what was acknowledged, and the file does not.
     let old = records(&trial).map_err(|e| damaged(path, e))?;
     let names: Vec<String> = old.keys().cloned().collect();
-    // Schemas 3, 4 and 5 only add a kind of record each: what a file of schema 2 holds stays as it is, and so does its count of batches.
+    // Schemas 3 to 6 only add kinds of records, and who set a lease: what a file of schema 2 holds stays as it is, and so does its count of
+    // batches.
     // Schema 1 has none.
     let (kept, revision) = if found == 1 {
         (migrate::from_1(old).map_err(|e| damaged(path, e))?, Revision::default())

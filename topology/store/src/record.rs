@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// - 3: there are submissions, which a service of before would not start or stop.
 /// - 4: there is a trail of who changed what, which a service of before would not go on with.
 /// - 5: there is what comparisons of turns found, which a service of before would not know.
-pub const SCHEMA: u32 = 5;
+/// - 6: leases and answers say who set or asked for them, which a service of before would take for damage.
+pub const SCHEMA: u32 = 6;
 
 const FABRIC: &str = "fabric";
 const PLAN_VERSION: &str = "plan_version";
