@@ -464,20 +464,43 @@ impl Config {
     /// Keys that differ from `running` and take effect only at the next start.
     #[must_use]
     pub fn needs_restart(&self, running: &Self) -> Vec<&'static str> {
+        // Every key stands here, so that a new one does not compile before somebody has decided what a reload makes of it. A reload takes
+        // the last three as they are.
+        let Self {
+            listen,
+            state,
+            fabric,
+            ecmp,
+            control,
+            objective,
+            tls,
+            sflow: _,
+            scheduler,
+            plan,
+            agents,
+            limits,
+            log,
+            traces,
+            discovery: _,
+            extender: _,
+            proxy: _,
+        } = self;
         let changed = [
-            ("listen", self.listen != running.listen),
-            ("state", self.state != running.state),
-            ("ecmp", self.ecmp != running.ecmp),
+            ("listen", *listen != running.listen),
+            ("state", *state != running.state),
+            ("fabric", *fabric != running.fabric),
+            ("ecmp", *ecmp != running.ecmp),
             // Without the key the next start goes on as this one runs.
-            ("control", self.control.is_some() && self.control != running.control),
-            ("objective", self.objective != running.objective),
-            ("tls", self.tls != running.tls),
+            ("control", control.is_some() && *control != running.control),
+            ("objective", *objective != running.objective),
+            ("tls", *tls != running.tls),
             ("sflow.listen", SflowConfig::listens(self) != SflowConfig::listens(running)),
-            ("scheduler", self.scheduler != running.scheduler),
-            ("plan", self.plan != running.plan),
-            ("agents", self.agents != running.agents),
-            ("limits.evaluations", self.limits.evaluations != running.limits.evaluations),
-            ("log.format", self.log.format != running.log.format),
+            ("scheduler", *scheduler != running.scheduler),
+            ("plan", *plan != running.plan),
+            ("agents", *agents != running.agents),
+            ("limits.evaluations", limits.evaluations != running.limits.evaluations),
+            ("log.format", log.format != running.log.format),
+            ("traces", *traces != running.traces),
         ];
         // The list names whatever `Reload::again` keeps as it runs; a key that is missing here would change nothing and say nothing.
         changed.into_iter().filter_map(|(key, changed)| changed.then_some(key)).collect()
@@ -621,5 +644,7 @@ mod tests {
         let running = Config::default();
         let text = "state = \"elsewhere\"\n[log]\nlevel = \"debug\"\n[limits]\nrequest_s = 5\n";
         assert_eq!(Config::parse(text).unwrap().needs_restart(&running), ["state"]);
+        let text = "fabric = \"elsewhere.yaml\"\n[traces]\nendpoint = \"http://127.0.0.1:4318\"\n";
+        assert_eq!(Config::parse(text).unwrap().needs_restart(&running), ["fabric", "traces"]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use job::MeasuredProfile;
 use plan::{Control, slot::SlotTimes};
 use state::{
-    AuditEntry, Commitment, Content, Document, Record, Slot,
+    AuditEntry, Commitment, Content, Document, Lease, Record, Slot,
     scheduler::{After, HostGpus, Submission, SubmissionSpec, SubmissionState},
     turns::{ComparedJob, Comparison, MeanOf},
 };
@@ -28,7 +28,11 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
             store::Record::PlanVersion(PlanVersionRecord { plan_version: *plan_version, control: Some(control_record(*control)) })
         }
         Record::Job { name, document, lease, headroom_permille, hold_ended, measured } => {
-            let lease = lease.map(|(length, until)| LeaseRecord { length_ns: length.0, until_ns: until.0 });
+            let lease = lease.as_ref().map(|Lease { length, until, by }| LeaseRecord {
+                length_ns: length.0,
+                until_ns: until.0,
+                by: by.as_deref().map(str::to_owned),
+            });
             // The document is opaque to the state machine: it goes through as the value that this server put in.
             let document = resolve::kept(name, document)?;
             let hold_ended = hold_ended.as_deref().map(str::to_owned);
@@ -36,11 +40,11 @@ pub(crate) fn changes(record: &Record) -> Result<Vec<Change>, String> {
             store::Record::Job(JobRecord { document, lease, headroom_permille: *headroom_permille, hold_ended, measured })
         }
         Record::Slot(slot) => store::Record::Slot(slot.job.clone(), slot_record(slot)),
-        Record::Key { key, at, content, answer } => {
-            let content = content.map(|content| hexadecimal(&content));
+        Record::Key { key, at, content, by, answer } => {
+            let (content, by) = (content.map(|content| hexadecimal(&content)), by.as_deref().map(str::to_owned));
             let slots = answer.slots.iter().map(|slot| (slot.job.clone(), slot_record(slot))).collect();
             let (plan_version, moved, score) = (answer.plan_version, answer.moved.clone(), answer.score);
-            store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, content, plan_version, slots, moved, score })
+            store::Record::Answer(key.clone(), AnswerRecord { at_ns: at.0, content, by, plan_version, slots, moved, score })
         }
         Record::Comparison(found) => {
             let name = found.name().map_or_else(String::new, ToString::to_string);
@@ -76,19 +80,20 @@ pub(crate) fn record(kept: store::Record) -> Record {
             // `decode` made sure that this id is the name in the key.
             name: document.id.clone(),
             document: Document::new(document),
-            lease: lease.map(|l| (Nanos(l.length_ns), FabricTime(l.until_ns))),
+            lease: lease.map(|l| Lease { length: Nanos(l.length_ns), until: FabricTime(l.until_ns), by: l.by.map(Into::into) }),
             headroom_permille,
             hold_ended: hold_ended.map(Into::into),
             measured: measured.map(|m| MeasuredProfile { iteration: Nanos(m.iteration_ns), sent: m.sent_ns.map(Nanos) }),
         },
         store::Record::Slot(job, kept) => Record::Slot(slot(job, kept)),
-        store::Record::Answer(key, AnswerRecord { at_ns, content, plan_version, slots, moved, score }) => {
+        store::Record::Answer(key, AnswerRecord { at_ns, content, by, plan_version, slots, moved, score }) => {
             let content = content.as_deref().and_then(digest);
             let slots = slots.into_iter().map(|(job, kept)| slot(job, kept)).collect();
             Record::Key {
                 key,
                 at: FabricTime(at_ns),
                 content,
+                by: by.map(Into::into),
                 answer: Commitment { plan_version, slots, moved, score, crowded: Vec::new() },
             }
         }
@@ -301,7 +306,7 @@ mod tests {
             Record::Job {
                 name: "a".into(),
                 document: a,
-                lease: Some((Nanos(1), FabricTime(2))),
+                lease: Some(Lease { length: Nanos(1), until: FabricTime(2), by: Some("ann (admin)".into()) }),
                 headroom_permille: 50,
                 hold_ended: None,
                 measured: None,
@@ -325,7 +330,7 @@ mod tests {
                 apart: 13,
                 let_go: 14,
             })),
-            Record::Key { key: "k\u{0}".into(), at: FabricTime(9), content: Some([0xa5; 32]), answer },
+            Record::Key { key: "k\u{0}".into(), at: FabricTime(9), content: Some([0xa5; 32]), by: Some("bob".into()), answer },
         ];
         for before in records {
             let made = changes(&before).unwrap();

@@ -1,4 +1,6 @@
-//! The program: arguments, start, signals, end.
+//! The program: start, signals, end.
+
+mod args;
 
 use std::{
     net::SocketAddr,
@@ -21,6 +23,9 @@ use tokio::{
 };
 use units::Nanos;
 
+pub use self::args::Args;
+use self::args::{Command, ConfigCommand, StoreCommand};
+
 use crate::{
     FabricClock,
     api::{Api, Parts},
@@ -33,7 +38,7 @@ use crate::{
     learning::Learning,
     logs::{self, LevelHandle},
     metrics::Metrics,
-    pki, quic, records,
+    quic, records,
     resolve::one_line,
     role::Caller,
     scheduler::Scheduler,
@@ -54,66 +59,6 @@ const CERTIFICATES_EVERY: Duration = Duration::from_secs(1);
 /// Ports tried when a free one is asked for.
 const PORTS_TRIED: u32 = 16;
 
-/// `antiphase-topology`, and `antiphase serve`.
-#[derive(Clone, Debug, clap::Parser)]
-#[command(
-    name = "antiphase-topology",
-    version,
-    about = "The topology service: fabric, jobs, plans and agents",
-    args_conflicts_with_subcommands = true
-)]
-pub struct Args {
-    /// Configuration (TOML); antiphase-topology.toml in the sources documents every key
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Address and port; port 0 takes a free one
-    #[arg(long, value_name = "ADDRESS", value_parser = socket_address)]
-    listen: Option<SocketAddr>,
-    /// State file
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
-    /// Fabric document that is loaded when the state file has none
-    #[arg(long, value_name = "FILE")]
-    fabric: Option<PathBuf>,
-    /// Among equal next hops: spread, or hashed:SEED, as `antiphase plan --ecmp`
-    #[arg(long, value_name = "RULE")]
-    ecmp: Option<String>,
-    #[command(subcommand)]
-    command: Option<Command>,
-}
-
-#[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
-    /// Work on a configuration
-    #[command(subcommand)]
-    Config(ConfigCommand),
-    /// Certificates for trials
-    #[command(subcommand)]
-    Pki(pki::Command),
-    /// Work on a state file while no service has it open
-    #[command(subcommand)]
-    Store(StoreCommand),
-}
-
-#[derive(Clone, Debug, clap::Subcommand)]
-enum ConfigCommand {
-    /// Say what is wrong with a configuration, or nothing
-    Check {
-        /// The file
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
-    },
-}
-
-#[derive(Clone, Debug, clap::Subcommand)]
-enum StoreCommand {
-    /// Print every record, one JSON object a line
-    Dump {
-        /// The state file
-        file: PathBuf,
-    },
-}
-
 /// Why the program stops: exit code 2 for what the operator has to change, else 1.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
@@ -123,11 +68,6 @@ enum Failure {
     Store(#[from] StoreError),
     #[error("{0}")]
     Other(String),
-}
-
-/// An address and a port, as the command line says them.
-fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "not an address and a port, as 127.0.0.1:7480")
 }
 
 /// Runs the program to its end.
@@ -164,13 +104,13 @@ fn env(name: &str) -> Option<String> {
 }
 
 fn dump(file: &Path) -> Result<(), Failure> {
-    if !file.exists() {
-        // Without this a mistyped name would make an empty state file.
-        return Err(Failure::Other(format!("{}: no such file", file.display())));
-    }
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
-    for (key, value) in of_file(file, || StateFile::look(file))? {
+    let found = of_file(file, || StateFile::look(file)).map_err(|failure| match failure {
+        Failure::Store(error) if error.is_input() => ConfigError(error.to_string()).into(),
+        failure => failure,
+    })?;
+    for (key, value) in found {
         let value: serde_json::Value = serde_json::from_slice(&value).unwrap_or_default();
         let line = serde_json::json!({ "key": key, "value": value });
         // A reader that has seen enough closes the pipe.
@@ -523,6 +463,7 @@ impl Reload {
         let kept = Config {
             listen: old.listen,
             state: old.state.clone(),
+            fabric: old.fabric.clone(),
             ecmp: old.ecmp.clone(),
             control: old.control,
             objective: old.objective,
@@ -534,6 +475,7 @@ impl Reload {
             agents: old.agents,
             limits: LimitsConfig { evaluations: old.limits.evaluations, ..new.limits },
             log: LogConfig { format: old.log.format, ..new.log },
+            traces: old.traces.clone(),
             ..new
         };
         latest.send_replace(Arc::new(kept));

@@ -107,7 +107,7 @@ fn an_address_without_a_port_is_told_with_an_example() {
 fn what_cannot_be_certified_is_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().to_str().unwrap();
-    let gone = format!("{at}/gone");
+    let (gone, authority) = (format!("{at}/gone"), format!("{at}/ca.pem"));
     assert_eq!(run(&["pki", "init", "--dir", at]).0, 0);
     for arguments in [
         ["init", "--dir", at].as_slice(),
@@ -115,6 +115,7 @@ fn what_cannot_be_certified_is_exit_code_2() {
         &["issue", "--dir", &gone, "--role", "read", "--name", "a"],
         &["renew", "--dir", at, "--name", "nobody"],
         &["revoke", "--dir", at, &gone],
+        &["revoke", "--dir", at, &authority],
         &["show", &gone],
     ] {
         let (code, _, said) = run(&[&["pki"], arguments].concat());
@@ -209,7 +210,14 @@ fn one_state_file_has_one_service_and_can_be_dumped() {
                 .to_vec()
         )
     );
-    assert_eq!(run(&["store", "dump", "/nonexistent.redb"]).0, 1);
+    // What is no state file is bad input, and is left as it is.
+    let (text, at) = (folder.path().join("text.redb"), folder.path().to_str().unwrap());
+    fs::write(&text, "no state\n").unwrap();
+    for bad in ["/nonexistent.redb", "/nonexistent/a.redb", "/dev/null/a.redb", at, text.to_str().unwrap()] {
+        let (code, out, said) = run(&["store", "dump", bad]);
+        assert!(code == 2 && out.is_empty() && one_line(&said).contains(bad), "{bad}: {code} {said}");
+    }
+    assert_eq!(fs::read(&text).unwrap(), b"no state\n");
 }
 
 /// Mounts a small file system; the mount is taken away when this is dropped.
@@ -320,6 +328,47 @@ fn a_full_disk_refuses_changes_and_serves_reads() {
     drop(mount);
 }
 
+/// What the operating system makes of a file system with errors. The mount is seen by this service only.
+#[test]
+fn a_read_only_file_system_refuses_changes_and_serves_reads_over_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state.redb");
+    let mut service = Service::start(&state);
+    assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
+    service.signal(Signal::TERM);
+    assert!(service.wait().success());
+    let before = fs::read(&state).unwrap();
+    let script = "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec \"$@\"";
+    let inside = |command: &mut Command| {
+        let mut unshared = Command::new("unshare");
+        unshared.args(["--mount", "sh", "-c", script]).arg(folder.path()).arg(command.get_program()).args(command.get_args());
+        unshared
+    };
+    if !inside(&mut Command::new("true")).output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: a mount of its own needs root and unshare, so a read-only file system was not tried");
+        return;
+    }
+    let service = Service::with(inside(program().arg("--state").arg(&state)).env_remove("ANTIPHASE_TOPOLOGY_LISTEN"));
+    assert_eq!(service.ask("GET", "/v1alpha1/jobs?fields=jobs.id", "").1["jobs"], json!([{ "id": "a" }]), "{}", service.log());
+    let (status, message) = service.refused("POST", "/v1alpha1/commit", &json!({ "jobs": [job("b", &["h2", "h6"])] }).to_string());
+    assert!(status == 503 && message.contains("Read-only file system"), "{status} {message}");
+    let ready = service.get("/readyz");
+    assert!(ready.status == 503 && ready.body.contains("Read-only file system"), "{ready:?}");
+    assert_eq!((service.get("/healthz").status, fs::read(&state).unwrap() == before), (200, true));
+    // The file stays locked, and can be looked at nowhere else.
+    assert_eq!(run(&["store", "dump", state.to_str().unwrap()]).0, 1);
+    // When the file system can be written again, all of it is written anew.
+    let pid = service.child.id().to_string();
+    let remounted =
+        Command::new("nsenter").args(["--mount", "--target", &pid, "mount", "-o", "remount,rw,bind"]).arg(folder.path()).status();
+    assert!(remounted.unwrap().success());
+    assert_eq!(service.commit("b", &["h2", "h6"]).0, 200, "{}", service.log());
+    assert_eq!(service.get("/readyz").status, 200);
+    drop(service);
+    let jobs = Service::start(&state).ask("GET", "/v1alpha1/jobs?fields=jobs.id", "").1["jobs"].clone();
+    assert_eq!(jobs, json!([{ "id": "a" }, { "id": "b" }]));
+}
+
 #[test]
 fn a_reload_swaps_what_can_be_swapped_and_refuses_nonsense() {
     let folder = tempfile::tempdir().unwrap();
@@ -339,8 +388,9 @@ fn a_reload_swaps_what_can_be_swapped_and_refuses_nonsense() {
     let (status, message) = service.refused("POST", "/v1alpha1/solve", &" ".repeat((1 << 20) + 1));
     assert!(status == 413 && message.contains("1 MiB"), "{message}");
     // What needs a restart is said again as long as it is so.
-    let said = |service: &Service| service.log().matches("keys=\"plan, limits.evaluations, log.format\"").count();
-    fs::write(&file, "[limits]\nevaluations = 3\n[log]\nformat = \"json\"\n[plan]\nttl_s = 30\n").unwrap();
+    let said = |service: &Service| service.log().matches("keys=\"plan, limits.evaluations, log.format, traces\"").count();
+    let traces = "[traces]\nendpoint = \"http://127.0.0.1:9\"\n";
+    fs::write(&file, format!("[limits]\nevaluations = 3\n[log]\nformat = \"json\"\n[plan]\nttl_s = 30\n{traces}")).unwrap();
     for times in 1..=2 {
         service.signal(Signal::HUP);
         let until = std::time::Instant::now() + WAIT;

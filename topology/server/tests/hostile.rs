@@ -519,6 +519,13 @@ fn pages_of_other_sites_change_nothing_and_read_nothing() {
         let rebound = request(service.address, "GET", path, &["host: evil.example:7480"], b"").unwrap();
         assert!(rebound.status == 403 && !rebound.body.contains("\"a\""), "{path}: {rebound:?}");
     }
+    // The first name is ours and the second another site's, or the other way round: RFC 9112, section 3.2.
+    for hosts in [["host: localhost", "host: evil.example"], ["host: evil.example", "host: localhost"]] {
+        for path in ["/v1alpha1/jobs", "/healthz", "/", "/nowhere"] {
+            let twice = request(service.address, "GET", path, &hosts, b"").unwrap();
+            assert!(twice.status == 400 && twice.body.contains("host: 2 of them"), "{path}: {twice:?}");
+        }
+    }
     let put = request(service.address, "PUT", "/v1alpha1/fabric", &["sec-fetch-site: cross-site"], b"x").unwrap();
     assert_eq!(put.status, 403);
     assert_eq!(service.ask("GET", "/v1alpha1/jobs", "").1["jobs"][0]["id"], "a");

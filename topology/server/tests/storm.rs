@@ -45,7 +45,12 @@ fn client(address: SocketAddr, id: u64, life: u32, ledger: &Ledger, plan_version
         }
         let name = format!("c{id}-{}", round % NAMES);
         // Every client has hosts of its own on two leaves, so that its jobs meet those of the others on the uplinks.
-        let hosts = [format!("h{}", 1 + id), format!("h{}", 5 + id)];
+        // A commit of a job as it stands would write nothing, so each one has other hosts than the last one of its name, or another order.
+        let turn = (round / NAMES + 2 * u64::from(life)) % 4;
+        let mut hosts = [format!("h{}", 1 + id), format!("h{}", 5 + turn / 2 * 4 + id)];
+        if turn % 2 == 1 {
+            hosts.reverse();
+        }
         let commit = round / NAMES % 3 != 2;
         let (path, body) = if commit {
             let job = job(&name, &[&hosts[0], &hosts[1]]);

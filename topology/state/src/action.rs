@@ -2,11 +2,12 @@
 
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
-use units::{FabricTime, Nanos};
+use units::FabricTime;
 
 use crate::{
     Document, RequestId, SessionId, Slot, Ticket,
     audit::AuditEntry,
+    leases::Lease,
     submission::{Order, Submission},
 };
 
@@ -82,7 +83,7 @@ pub enum Record {
         /// What it was made from.
         document: Document,
         /// Lease: how long it stays without renewal, and until when as of now.
-        lease: Option<(Nanos, FabricTime)>,
+        lease: Option<Lease>,
         /// Headroom of its period in thousandths.
         headroom_permille: u32,
         /// Why it is not held to a slot any more, where that is so.
@@ -105,7 +106,9 @@ pub enum Record {
         at: FabricTime,
         /// What was committed.
         content: Option<Content>,
-        /// What was answered.
+        /// Who used it.
+        by: Option<Arc<str>>,
+        /// What was answered, without what can be read from the plan.
         answer: Commitment,
     },
     /// Somebody changed something.
@@ -282,7 +285,7 @@ pub enum Severity {
 /// Something that people want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Who asked for it; `None`: nobody, it happened.
+    /// Who asked for it, and who set the lease of a job whose lease ran out; `None`: nobody, it happened.
     pub by: Option<Arc<str>>,
     /// When.
     pub at: FabricTime,

@@ -1,7 +1,7 @@
 //! Changes on their way to the store: what they did, what to write, what to tell when it is written.
 
 use alloc::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     string::{String, ToString},
     sync::Arc,
     vec::Vec,
@@ -40,10 +40,7 @@ impl Batch {
     /// Takes in what one change did.
     pub(crate) fn add(&mut self, request: Option<RequestId>, done: Done) {
         self.replies.extend(request.zip(done.reply).map(|(r, reply)| (r, Ok(reply))));
-        // Schedulers renew leases all day long; who renewed one last is no change of what is there.
-        if !done.renews {
-            self.audit.extend(audit_entries(&done.notices, done.several));
-        }
+        self.audit.extend(audit_entries(&done.notices, done.several));
         self.notices.extend(done.notices);
         self.jobs.extend(done.touched);
         self.keys.extend(done.keys);
@@ -74,7 +71,13 @@ impl Batch {
             match (durable.key(key), next.key(key)) {
                 (Some(_), None) => out.push(Record::KeyGone { key: String::from(&**key) }),
                 (old, Some(new)) if old != Some(new) => {
-                    out.push(Record::Key { key: String::from(&**key), at: new.at, content: new.content, answer: new.answer.clone() });
+                    out.push(Record::Key {
+                        key: String::from(&**key),
+                        at: new.at,
+                        content: new.content,
+                        by: new.by.clone(),
+                        answer: new.answer.clone(),
+                    });
                 }
                 // The key is as it was, or it came and went within the batch.
                 _ => {}
@@ -91,7 +94,7 @@ impl Batch {
             let found = next.comparison(name).filter(|found| durable.comparison(name) != Some(found));
             out.extend(found.map(|found| Record::Comparison(found.clone())));
         }
-        // Comparing jobs, forgetting keys and refusing changes leave the version alone, so this record is not part of every batch.
+        // Renewing leases, comparing jobs, forgetting keys and refusing changes leave the version alone, so this record is not part of every batch.
         if durable.version != next.version {
             out.push(Record::PlanVersion { plan_version: next.version, control });
         }
@@ -121,18 +124,24 @@ impl Batch {
 }
 
 /// What a change said of itself, where somebody asked for it; the numbers are not known yet. `several`: each
-/// notice is of a request of its own.
+/// notice is of a request of its own. Else there is an entry for each who is named: leases that run out together may be of several.
 fn audit_entries(notices: &[Notice], several: bool) -> Vec<AuditEntry> {
     if several {
-        return notices.iter().filter_map(|notice| audit_entry(core::slice::from_ref(notice))).collect();
+        return notices.iter().filter_map(|notice| audit_entry(&[notice])).collect();
     }
-    audit_entry(notices).into_iter().collect()
+    let mut by_whom: BTreeMap<&Arc<str>, Vec<&Notice>> = BTreeMap::new();
+    for notice in notices {
+        notice.by.iter().for_each(|by| by_whom.entry(by).or_default().push(notice));
+    }
+    by_whom.into_values().filter_map(|of_one| audit_entry(&of_one)).collect()
 }
 
-fn audit_entry(notices: &[Notice]) -> Option<AuditEntry> {
-    let (first, by) = notices.iter().find_map(|notice| Some((notice, notice.by.clone()?)))?;
+/// The entry of these, which are all of one request or one user.
+fn audit_entry(notices: &[&Notice]) -> Option<AuditEntry> {
+    let first = notices.first()?;
+    let by = first.by.clone()?;
     let mut message = String::new();
-    for (at, notice) in notices.iter().filter(|notice| notice.by.is_some()).enumerate() {
+    for (at, notice) in notices.iter().enumerate() {
         if message.len() + notice.message.len() > MESSAGE_BYTES_MAX && at > 0 {
             message.push_str(&alloc::format!("; and {} more", notices.len() - at));
             break;
@@ -146,8 +155,14 @@ fn audit_entry(notices: &[Notice]) -> Option<AuditEntry> {
 }
 
 fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
+    // A renewal is not durable: a start gives every lease its whole length again.
+    let same_terms = |o: &Job| match (&o.lease, &new.lease) {
+        (Some(old), Some(new)) => old.has_terms_of(new),
+        (old, new) => old.is_none() && new.is_none(),
+    };
     let same = |o: &Job| {
-        (o.lease, o.headroom_permille, &o.hold_ended, o.measured) == (new.lease, new.headroom_permille, &new.hold_ended, new.measured)
+        (o.headroom_permille, &o.hold_ended, o.measured) == (new.headroom_permille, &new.hold_ended, new.measured)
+            && same_terms(o)
             && o.definition.document == new.definition.document
     };
     // Another slot does not write the document again: a document may have a megabyte, a slot has some hundred bytes.
@@ -155,7 +170,7 @@ fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {
         out.push(Record::Job {
             name: new.name.to_string(),
             document: new.definition.document.clone(),
-            lease: new.lease.map(|l| (l.length, l.until)),
+            lease: new.lease.clone(),
             headroom_permille: new.headroom_permille,
             hold_ended: new.hold_ended.clone(),
             measured: new.measured,

@@ -1,6 +1,8 @@
 //! What can change the plan, and how. A change is applied whole or leaves no trace.
 
+mod keys;
 mod measured;
+mod renewal;
 
 use alloc::{
     collections::BTreeSet,
@@ -15,17 +17,19 @@ use job::MeasuredProfile;
 use units::{FabricTime, Nanos, Score};
 
 use crate::{
-    Change, Commit, Commitment, Config, Content, JobDefinition, Notice, Refusal, Reply, RequestId, Schedule, Severity, Slot,
+    Change, Commit, Commitment, Config, JobDefinition, Notice, Refusal, Reply, RequestId, Schedule, Severity, Slot,
     check::{check, distinct, limit},
-    config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, KEY_SLOTS_MAX, KEYS_MAX},
+    config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE, JOBS_MAX, KEY_BYTES_MAX},
     crowded::{contradiction, crowded},
+    leases::Lease,
     measured::as_planned,
-    plan::{Installed, Job, KeyUse, Lease, Load, Name, Plan},
+    plan::{Installed, Job, Load, Name, Plan},
     submission::{Submission, SubmissionState},
     transaction::{Settled, Transaction},
     turns::Comparison,
     watch::HoldEnd,
 };
+use renewal::Terms;
 
 /// A change that waits for its turn.
 #[derive(Debug)]
@@ -57,8 +61,6 @@ pub(crate) struct Done {
     pub(crate) submissions: BTreeSet<Name>,
     /// The first job of the group that was compared.
     pub(crate) comparison: Option<Name>,
-    /// Nothing but leases changed.
-    pub(crate) renews: bool,
     /// Whether each notice that names a caller belongs to its own request.
     pub(crate) several: bool,
 }
@@ -166,9 +168,9 @@ fn moved_notices(now: FabricTime, settled: &Settled, plan_version: u64) -> impl 
 }
 
 fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> Result<Done, Refusal> {
-    let Commit { jobs, if_fabric, if_plan_version, lease, key, content, learned, by: _ } = commit;
+    let Commit { jobs, if_fabric, if_plan_version, lease, key, content, learned, by } = commit;
     // The key comes first: a repetition gets its answer even if plan and fabric moved on since the first try.
-    if let Some(answer) = repeated(plan, &jobs, &key, content)? {
+    if let Some(answer) = keys::repeated(now, plan, config, &jobs, &key, content)? {
         return Ok(Done { reply: Some(Reply::Committed(answer)), ..Done::default() });
     }
     if let Some(expected) = if_plan_version.filter(|e| *e != plan.version) {
@@ -189,21 +191,26 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
     let added = names.iter().filter(|n| plan.job(n).is_none()).count();
     // Jobs that are committed already are replaced, so only new names count.
     limit("jobs", plan.jobs().len() + added, JOBS_MAX)?;
-    let lease = lease.map(|length| Lease { length, until: now.saturating_add(length) });
+    let terms = Terms { now, length: lease, learned, by: by.as_ref() };
     let mut checked: Vec<(JobDefinition, Option<Arc<Load>>)> = Vec::with_capacity(jobs.len());
     for definition in jobs {
-        // A commit of an unchanged job renews its lease only: the job keeps its routes and counts as running.
+        // A commit of an unchanged job is about its lease only: the job keeps its routes and counts as running.
         let same = plan.job(&definition.job.name).is_some_and(|j| *j.definition == definition);
         let load = if same { None } else { Some(Arc::new(check(&installed, &definition)?)) };
         checked.push((definition, load));
     }
-    let (count, renews) = (checked.len(), checked.iter().all(|(_, load)| load.is_none()));
+    let keyed = keys::Keyed { key, content, by: by.clone() };
+    if checked.iter().all(|(_, load)| load.is_none()) {
+        return Ok(renewal::renew(plan, config, &names, &terms, keyed));
+    }
+    let count = checked.len();
+    let leases = terms.changes(plan, &names);
     let (settled, touched) = drafted(plan, config, |transaction| {
         let (mut dirty, mut fresh) = (BTreeSet::new(), BTreeSet::new());
         for (definition, load) in checked {
             let name = Name::from(definition.job.name.as_str());
             let old = transaction.plan.job(&name).cloned();
-            let lease = if learned { old.as_ref().and_then(|old| old.lease) } else { lease };
+            let lease = terms.lease(old.as_deref());
             dirty.insert(name.clone());
             // The component that a changed job leaves behind is planned again too: its links carry less from now on.
             dirty.extend(old.iter().flat_map(|o| transaction.members(o)));
@@ -221,11 +228,9 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
         transaction.settle(&dirty, &fresh)
     })?;
     let plan_version = plan.version;
-    // Slots are kept without an expiry, which differs with each plan that is sent; the answer says what a plan sent now would.
-    let with_expiry = |job: &Arc<Job>| Slot { expires: now.saturating_add(config.plan_ttl), ..job.slot.clone() };
     let answer = Commitment {
         plan_version,
-        slots: settled.jobs.iter().map(with_expiry).collect(),
+        slots: settled.jobs.iter().map(|job| told_slot(now, config, job)).collect(),
         moved: settled.moved.clone(),
         score: settled.score,
         crowded: crowded(plan, &names, config),
@@ -238,45 +243,18 @@ fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: Commit) -> 
     let said = format!("committed {}: {apart}, {} moved", listed(names.iter().map(|n| &**n), count), settled.moved.len());
     let only = names.first().filter(|_| count == 1);
     let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), plan_version, said)];
+    notices.extend(leases.notices(now, plan_version));
     notices.extend(moved_notices(now, &settled, plan_version));
     notices.extend(answer.crowded.iter().map(|said| notice(now, Severity::Warning, "crowded", None, plan_version, said.clone())));
     // Only a success is remembered: a refused commit may be repeated under the same key.
-    let keys = if key.is_empty() { BTreeSet::new() } else { remember(plan, now, key, content, answer.clone()) };
-    Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, renews, ..Done::default() })
+    let keys = keys::remember(plan, now, keyed, keys::own(&answer, &names));
+    Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, ..Done::default() })
 }
 
-/// The answer that a key already stands for.
-fn repeated(plan: &Plan, jobs: &[JobDefinition], key: &str, content: Option<Content>) -> Result<Option<Commitment>, Refusal> {
-    let Some(used) = plan.key(key).filter(|_| !key.is_empty()) else { return Ok(None) };
-    let same = match (used.content, content) {
-        (Some(first), Some(second)) => first == second,
-        // A key of an earlier release has no digest.
-        _ => jobs.iter().all(|d| used.answer.slots.iter().any(|s| s.job == d.job.name)),
-    };
-    if !same {
-        // The caller would take the answer of another commit for its own.
-        return Err(Refusal::KeyUsed { key: key.into() });
-    }
-    match jobs.iter().find(|d| plan.job(&Name::from(d.job.name.as_str())).is_none()) {
-        // The job was released since. So it is not committed again, and the answer does not say that it is.
-        Some(gone) => Err(Refusal::KeyGone { key: key.into(), job: gone.job.name.clone() }),
-        None => Ok(Some(used.answer.clone())),
-    }
-}
-
-/// Keeps the answer under the key, and as many keys as are allowed.
-fn remember(plan: &mut Plan, now: FabricTime, key: String, content: Option<Content>, answer: Commitment) -> BTreeSet<Arc<str>> {
-    let mut keys = BTreeSet::new();
-    // Each turn forgets a key. An answer has at most `JOBS_MAX` slots, a tenth of `KEY_SLOTS_MAX`, so room is always found.
-    while plan.keys().len() >= KEYS_MAX || plan.key_slots() + answer.slots.len() > KEY_SLOTS_MAX {
-        let Some((_, oldest)) = plan.oldest_key().cloned() else { break };
-        plan.replace_key(&oldest, None);
-        keys.insert(oldest);
-    }
-    let key: Arc<str> = key.into();
-    plan.replace_key(&key, Some(Arc::new(KeyUse { at: now, content, answer })));
-    keys.insert(key);
-    keys
+/// A slot as it is told. Slots are kept without an expiry, which differs with each plan that is sent; an answer says what a plan sent now
+/// would.
+fn told_slot(now: FabricTime, config: &Config, job: &Job) -> Slot {
+    Slot { expires: now.saturating_add(config.plan_ttl), ..job.slot.clone() }
 }
 
 /// A job without a slot.
@@ -330,15 +308,15 @@ fn release(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[String]) -
 
 fn expire(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &[Name]) -> Result<Done, Refusal> {
     // A commit that came before may have renewed the lease.
-    let over = |n: &&Name| plan.job(n).is_some_and(|j| j.lease.is_some_and(|l| l.until <= now));
+    let over = |n: &&Name| plan.job(n).is_some_and(|j| j.lease.as_ref().is_some_and(|l| l.until <= now));
     let gone: BTreeSet<Name> = jobs.iter().filter(over).cloned().collect();
     if gone.is_empty() {
         return Ok(Done::default());
     }
+    let ended: Vec<(&Name, Lease)> = gone.iter().filter_map(|n| Some((n, plan.job(n)?.lease.clone()?))).collect();
     let (settled, touched) = drafted(plan, config, |transaction| remove(transaction, &gone))?;
     let plan_version = plan.version;
-    let told = |n: &Name| notice(now, Severity::Warning, "expired", Some(n), plan_version, format!("the lease of job {n} ran out"));
-    let mut notices: Vec<Notice> = gone.iter().map(told).collect();
+    let mut notices: Vec<Notice> = ended.iter().map(|(name, lease)| renewal::expired(now, name, lease, plan_version)).collect();
     notices.extend(moved_notices(now, &settled, plan_version));
     Ok(Done { notices, touched, ..Done::default() })
 }
@@ -548,31 +526,6 @@ pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>, count: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_make_room_for_newer_ones() {
-        let slot = Slot::none("a");
-        let answer = |slots| Commitment {
-            plan_version: 1,
-            slots: alloc::vec![slot.clone(); slots],
-            moved: Vec::new(),
-            score: 1.0,
-            crowded: Vec::new(),
-        };
-        let mut plan = Plan::default();
-        let half = KEY_SLOTS_MAX / 2;
-        for (at, key) in ["a", "b"].iter().enumerate() {
-            assert_eq!(remember(&mut plan, FabricTime(at as u64), (*key).into(), None, answer(half)).len(), 1);
-        }
-        // One slot too many: the oldest goes, and is named so that the store forgets it as well.
-        let touched = remember(&mut plan, FabricTime(9), "c".into(), None, answer(1));
-        assert_eq!(touched.iter().map(|k| &**k).collect::<Vec<_>>(), ["a", "c"]);
-        assert_eq!((plan.key("a"), plan.keys().len(), plan.key_slots()), (None, 2, half + 1));
-        for at in 0..KEYS_MAX as u64 {
-            remember(&mut plan, FabricTime(10 + at), format!("k{at}"), None, answer(0));
-        }
-        assert_eq!((plan.keys().len(), plan.key_slots()), (KEYS_MAX, 0));
-    }
 
     #[test]
     fn long_lists_are_cut() {

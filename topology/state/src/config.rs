@@ -27,9 +27,11 @@ pub const BATCH_TOUCHED_MAX: usize = 1_000;
 pub const NOTICES_MAX: usize = 256;
 /// Longest idempotency key in bytes.
 pub const KEY_BYTES_MAX: usize = 256;
-/// Most idempotency keys remembered; the oldest go first.
+/// Most idempotency keys remembered. Beyond it the oldest key goes of the user who has most, so that nobody's keys push out those of one
+/// who has fewer.
 pub const KEYS_MAX: usize = 10_000;
-/// Most slots in the remembered answers of all keys together: 20 MB, because a large component has many.
+/// Most slots and names of jobs that moved in the remembered answers of all keys together: 20 MB. An answer keeps the slots of the jobs that
+/// the commit changed; a renewal keeps none, because they can be read from the plan. The same user's oldest key goes first.
 pub const KEY_SLOTS_MAX: usize = 100_000;
 /// How long an idempotency key is remembered: a day.
 pub const KEY_AGE_MAX: Nanos = Nanos(86_400_000_000_000);

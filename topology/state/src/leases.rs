@@ -2,22 +2,39 @@
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
+    sync::Arc,
     vec::Vec,
 };
 
-use units::FabricTime;
+use units::{FabricTime, Nanos};
 
-use crate::plan::Name;
+/// How long a job stays, and by whose word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// How long it stays without a renewal.
+    pub length: Nanos,
+    /// As granted; reports renew it without the store.
+    pub until: FabricTime,
+    /// Who set the length, where that is known. Who renews it afterwards changes nothing.
+    pub by: Option<Arc<str>>,
+}
+
+impl Lease {
+    /// Whether these are the same terms, whenever they end.
+    pub(crate) fn has_terms_of(&self, other: &Self) -> bool {
+        (self.length, &self.by) == (other.length, &other.by)
+    }
+}
 
 /// The end of every lease.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leases {
-    until: BTreeMap<Name, FabricTime>,
-    order: BTreeSet<(FabricTime, Name)>,
+    until: BTreeMap<Arc<str>, FabricTime>,
+    order: BTreeSet<(FabricTime, Arc<str>)>,
 }
 
 impl Leases {
-    pub(crate) fn set(&mut self, job: &Name, until: Option<FabricTime>) {
+    pub(crate) fn set(&mut self, job: &Arc<str>, until: Option<FabricTime>) {
         // Both maps change together: `order` holds exactly the pairs of `until`, and `due` reads nothing else.
         if let Some(old) = self.until.remove(job) {
             self.order.remove(&(old, job.clone()));
@@ -38,7 +55,7 @@ impl Leases {
     }
 
     /// The jobs whose leases have ended.
-    pub(crate) fn due(&self, now: FabricTime) -> Vec<Name> {
+    pub(crate) fn due(&self, now: FabricTime) -> Vec<Arc<str>> {
         self.order.iter().take_while(|(at, _)| *at <= now).map(|(_, job)| job.clone()).collect()
     }
 }

@@ -9,11 +9,12 @@ use alloc::{
 use fabric::{Fabric, route::Routing};
 use job::MeasuredProfile;
 use plan::{LinkDemands, can_exceed};
-use units::{FabricTime, LinkId, Nanos};
+use units::{FabricTime, LinkId};
 
 use crate::{
     Commitment, Content, JobDefinition, Slot,
     component::Component,
+    leases::Lease,
     submission::Submission,
     turns::{Comparison, TurnGroup},
 };
@@ -43,14 +44,6 @@ pub(crate) struct Load {
     pub(crate) peaks: Vec<u64>,
     /// Hosts with ranks, sorted, each once.
     pub(crate) hosts: Vec<Name>,
-}
-
-/// A lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lease {
-    pub(crate) length: Nanos,
-    /// As granted; reports renew it without the store.
-    pub(crate) until: FabricTime,
 }
 
 /// A committed job and what follows from it. Values are replaced, never changed.
@@ -98,7 +91,31 @@ pub(crate) struct Presence {
 pub(crate) struct KeyUse {
     pub(crate) at: FabricTime,
     pub(crate) content: Option<Content>,
+    /// Who used it.
+    pub(crate) by: Option<Arc<str>>,
+    /// Without what can be read from the plan: see [`crate::change`].
     pub(crate) answer: Commitment,
+}
+
+impl KeyUse {
+    /// What it counts in [`crate::config::KEY_SLOTS_MAX`].
+    pub(crate) fn weight(&self) -> usize {
+        weight(&self.answer)
+    }
+}
+
+/// What a remembered answer takes: its slots and the names of jobs that moved, which a large component has many of.
+pub(crate) fn weight(answer: &Commitment) -> usize {
+    answer.slots.len() + answer.moved.len()
+}
+
+/// The keys of one user.
+#[derive(Clone, Debug, Default)]
+struct Keyring {
+    by_age: BTreeSet<(FabricTime, Arc<str>)>,
+    /// Those of them whose answers weigh something.
+    heavy: BTreeSet<(FabricTime, Arc<str>)>,
+    weight: usize,
 }
 
 /// Everything durable. There are two: what is durable now, and what will be when the batch under way is.
@@ -111,7 +128,8 @@ pub(crate) struct Plan {
     hosts: BTreeMap<Name, BTreeSet<Name>>,
     keys: BTreeMap<Arc<str>, Arc<KeyUse>>,
     keys_by_age: BTreeSet<(FabricTime, Arc<str>)>,
-    key_slots: usize,
+    keyrings: BTreeMap<Option<Arc<str>>, Keyring>,
+    key_weight: usize,
     submissions: BTreeMap<Name, Arc<Submission>>,
     /// By the first job of each group that was compared.
     comparisons: BTreeMap<Name, Arc<Comparison>>,
@@ -217,14 +235,26 @@ impl Plan {
         self.keys.iter()
     }
 
-    /// How many slots the answers of all keys hold.
-    pub(crate) fn key_slots(&self) -> usize {
-        self.key_slots
+    /// What the answers of all keys weigh.
+    pub(crate) fn key_weight(&self) -> usize {
+        self.key_weight
     }
 
     /// The oldest key.
     pub(crate) fn oldest_key(&self) -> Option<&(FabricTime, Arc<str>)> {
         self.keys_by_age.first()
+    }
+
+    /// The oldest key of the user who has most of them; `by_weight`: the oldest that weighs something, of the user whose answers weigh most.
+    /// What `by` is about to add counts as theirs.
+    pub(crate) fn dispensable_key(&self, by: Option<&Arc<str>>, adds: usize, by_weight: bool) -> Option<Arc<str>> {
+        let of = |ring: &'_ Keyring| if by_weight { ring.heavy.first().cloned() } else { ring.by_age.first().cloned() };
+        let has = |(owner, ring): &(&Option<Arc<str>>, &Keyring)| {
+            let (more, one) = if owner.as_ref() == by { (adds, 1) } else { (0, 0) };
+            if by_weight { ring.weight + more } else { ring.by_age.len() + one }
+        };
+        let (_, most) = self.keyrings.iter().filter(|(_, ring)| of(ring).is_some()).max_by_key(has)?;
+        of(most).map(|(_, key)| key)
     }
 
     pub(crate) fn submission(&self, name: &str) -> Option<&Arc<Submission>> {
@@ -257,13 +287,29 @@ impl Plan {
 
     pub(crate) fn replace_key(&mut self, key: &Arc<str>, used: Option<Arc<KeyUse>>) {
         if let Some(old) = self.keys.remove(key) {
-            self.keys_by_age.remove(&(old.at, key.clone()));
-            // The same number was added when this key came in, and an answer never changes: the count cannot go below 0.
-            self.key_slots -= old.answer.slots.len();
+            let age = (old.at, key.clone());
+            // The same number was added when this key came in, and an answer never changes: the counts cannot go below 0.
+            self.key_weight -= old.weight();
+            if let Some(ring) = self.keyrings.get_mut(&old.by) {
+                ring.weight -= old.weight();
+                ring.by_age.remove(&age);
+                ring.heavy.remove(&age);
+                if ring.by_age.is_empty() {
+                    self.keyrings.remove(&old.by);
+                }
+            }
+            self.keys_by_age.remove(&age);
         }
         if let Some(used) = used {
-            self.keys_by_age.insert((used.at, key.clone()));
-            self.key_slots += used.answer.slots.len();
+            let age = (used.at, key.clone());
+            let ring = self.keyrings.entry(used.by.clone()).or_default();
+            ring.weight += used.weight();
+            ring.by_age.insert(age.clone());
+            if used.weight() > 0 {
+                ring.heavy.insert(age.clone());
+            }
+            self.key_weight += used.weight();
+            self.keys_by_age.insert(age);
             self.keys.insert(key.clone(), used);
         }
     }

@@ -17,8 +17,9 @@ use crate::{
     AuditEntry, Commitment, Config, Content, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
     component::{ComponentProblem, groups},
+    leases::Lease,
     measured::as_planned,
-    plan::{Installed, Job, KeyUse, Lease, Name, Plan},
+    plan::{Installed, Job, KeyUse, Name, Plan},
     submission::Submission,
     turns::Comparison,
 };
@@ -34,8 +35,8 @@ pub struct Restored {
     pub jobs: Vec<RestoredJob>,
     /// Their slots.
     pub slots: Vec<Slot>,
-    /// Idempotency keys, when they were used, what was committed, and what was answered.
-    pub keys: Vec<(String, FabricTime, Option<Content>, Commitment)>,
+    /// Idempotency keys.
+    pub keys: Vec<RestoredKey>,
     /// What comparisons of groups found.
     pub comparisons: Vec<Arc<Comparison>>,
     /// What was submitted to the scheduler.
@@ -60,14 +61,29 @@ pub struct RestoredFabric {
 pub struct RestoredJob {
     /// The job, made again from its document.
     pub definition: JobDefinition,
-    /// Its lease: length and end.
-    pub lease: Option<(Nanos, FabricTime)>,
+    /// Its lease.
+    pub lease: Option<Lease>,
     /// Headroom of its period in thousandths.
     pub headroom_permille: u32,
     /// Why it is not held to a slot any more, where that is so.
     pub hold_ended: Option<Arc<str>>,
     /// What was measured of it, where it is planned with that.
     pub measured: Option<MeasuredProfile>,
+}
+
+/// An idempotency key that was kept.
+#[derive(Clone, Debug)]
+pub struct RestoredKey {
+    /// The key.
+    pub key: String,
+    /// When it was used.
+    pub at: FabricTime,
+    /// What was committed.
+    pub content: Option<Content>,
+    /// Who used it.
+    pub by: Option<Arc<str>>,
+    /// What was answered.
+    pub answer: Commitment,
 }
 
 /// Why a state cannot be made from what was kept.
@@ -131,7 +147,7 @@ impl Restored {
                 // The control is the caller's to decide, who reads the configuration.
                 Record::PlanVersion { plan_version, .. } => out.plan_version = plan_version,
                 Record::Slot(slot) => out.slots.push(slot),
-                Record::Key { key, at, content, answer } => out.keys.push((key, at, content, answer)),
+                Record::Key { key, at, content, by, answer } => out.keys.push(RestoredKey { key, at, content, by, answer }),
                 Record::Comparison(found) => out.comparisons.push(found),
                 Record::Submission(submission) => out.submissions.push(submission),
                 Record::Audit(entry) => out.audit.push(entry),
@@ -161,8 +177,8 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         let routing = Routing::new(fabric, config.ecmp, &[]).map_err(|e| Refusal::Policy(e.to_string()))?;
         plan.installed = Some(Arc::new(Installed { routing, text, version }));
     }
-    for (key, at, content, answer) in keys {
-        plan.replace_key(&key.into(), Some(Arc::new(KeyUse { at, content, answer })));
+    for RestoredKey { key, at, content, by, answer } in keys {
+        plan.replace_key(&key.into(), Some(Arc::new(KeyUse { at, content, by, answer })));
     }
     for submission in submissions {
         plan.replace_submission(&submission.name.clone(), Some(submission));
@@ -180,8 +196,8 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         // A new slot would move a job that may still run in the old one, so a missing slot is an error.
         let slot = slots.remove(&*name).ok_or_else(|| RestoreError::NoSlot { job: name.to_string() })?;
         let slot = Slot { expires: FabricTime(0), ..slot };
-        // Renewals by reports were not kept: agents get a whole lease to come back.
-        let lease = lease.map(|(length, until)| Lease { length, until: until.max(now.saturating_add(length)) });
+        // Renewals were not kept: agents get a whole lease to come back.
+        let lease = lease.map(|lease| Lease { until: lease.until.max(now.saturating_add(lease.length)), ..lease });
         let job =
             Job { name: name.clone(), definition, measured, planned, load, lease, headroom_permille, hold_ended, slot, component: None };
         plan.replace(&name, Some(Arc::new(job)));

@@ -74,7 +74,7 @@ impl Service {
         let mut service = Self::with_plan(config, plan);
         service.view.audit = trail;
         for job in service.view.plan.jobs() {
-            service.view.leases.set(&job.name, job.lease.map(|l| l.until));
+            service.view.leases.set(&job.name, job.lease.as_ref().map(|l| l.until));
         }
         let groups = service.view.turn_groups();
         if !groups.is_empty() {
@@ -392,14 +392,14 @@ impl Service {
         for name in &batch.jobs {
             let (old, new) = (self.view.plan.job(name), self.next.job(name));
             regrouped |= [old, new].into_iter().flatten().any(|j| j.slot.turns);
-            let (slot, lease) = (new.map(|j| &j.slot), new.and_then(|j| j.lease));
+            let (slot, lease) = (new.map(|j| &j.slot), new.and_then(|j| j.lease.as_ref()));
             let placed = |j: Option<&Arc<crate::plan::Job>>| j.map(|j| j.load.hosts.clone());
             // A host that lost a job is told as well as one that got it: a slot that is not in the plan must leave its pages.
             if old.map(|j| &j.slot) != slot || placed(old) != placed(new) {
                 hosts.extend([old, new].into_iter().flatten().flat_map(|j| j.load.hosts.iter().cloned()));
             }
             // Reports renew leases past what the plan says, so an unchanged lease of the plan does not overwrite the renewed one.
-            if old.is_none() || old.and_then(|j| j.lease) != lease {
+            if old.is_none() || old.and_then(|j| j.lease.as_ref()) != lease {
                 self.view.leases.set(name, lease.map(|l| l.until));
             }
             // Another group is compared anew, and takes turns until then.

@@ -116,7 +116,7 @@ impl Service {
 
     /// Renews the lease of a job that iterated: its host may well live while the job does not.
     fn renew(&mut self, now: FabricTime, job: &Job, gate: &GateReport) {
-        let Some(lease) = job.lease.filter(|_| gate.iterations > 0) else { return };
+        let Some(lease) = job.lease.as_ref().filter(|_| gate.iterations > 0) else { return };
         let until = now.saturating_add(lease.length);
         // A lease granted by a commit may be longer than what a report gives it.
         let until = self.view.leases.of(&job.name).map_or(until, |known| known.max(until));

@@ -122,15 +122,28 @@ impl From<io::Error> for OpenError {
     }
 }
 
+/// A file that exists, locked.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) file: File,
+    /// Why it is open for reads only: its file system is read-only.
+    pub(super) unwritable: Option<io::Error>,
+}
+
 /// Opens a file that exists, and locks it. Nothing is written.
-pub(super) fn take(path: &Path) -> Result<File, OpenError> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
+pub(super) fn take(path: &Path) -> Result<Taken, OpenError> {
+    let (file, unwritable) = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => (file, None),
+        // An operating system mounts a file system so after an error, and what stands in it can still be served.
+        Err(e) if e.kind() == io::ErrorKind::ReadOnlyFilesystem => (File::open(path)?, Some(e)),
+        Err(e) => return Err(e.into()),
+    };
     lock(&file)?;
     // Between opening and locking, the file's owner may have put another file in its place, and ended.
     if !stands_at(&file, path)? {
         return Err(OpenError::InUse);
     }
-    Ok(file)
+    Ok(Taken { file, unwritable })
 }
 
 /// The database in a file that [`take`] gave, for a look: whatever is done with it, the file stays as it is, and locked.

@@ -40,6 +40,19 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// Whether the file that was named is wrong, rather than the disk or another process: exit code 2 of a command that only reads it.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
+        match self {
+            Self::Io { source, .. } => matches!(source.kind(), NotFound | IsADirectory | NotADirectory),
+            Self::Damaged { .. } | Self::Newer { .. } => true,
+            Self::InUse { .. } => false,
+        }
+    }
+}
+
 /// Why a batch is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

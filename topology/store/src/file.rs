@@ -15,7 +15,7 @@ use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable,
 
 use crate::{
     AppendError, Change, Loaded, Record, Revision, SCHEMA, Store, StoreError,
-    disk::{self, Fresh, OpenError, Own, Standing, SyncGuard},
+    disk::{self, Fresh, OpenError, Own, Standing, SyncGuard, Taken},
     migrate, one_line,
     record::RecordError,
 };
@@ -71,7 +71,8 @@ impl std::fmt::Debug for StateFile {
 
 impl StateFile {
     /// Opens the file, or makes an empty one where none is. A file of an earlier schema is migrated: earlier versions of the
-    /// service refuse it from then on. A file for which the disk has no room is open and in doubt.
+    /// service refuse it from then on. A file for which the disk has no room, or whose file
+    /// system is read-only, is open and in doubt.
     ///
     /// # Errors
     /// [`StoreError`] names the file, which then is as it was.
@@ -103,7 +104,7 @@ impl StateFile {
     /// # Errors
     /// As [`StateFile::open`].
     pub fn look(path: &Path) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
-        Ok(look(path, &take(path)?)?.kept)
+        Ok(look(path, &take(path)?.file)?.kept)
     }
 
     /// Keys and documents as they stand in the file.
@@ -317,11 +318,20 @@ struct Seen {
 }
 
 fn open(path: &Path, guard: &SyncGuard) -> Result<Opened, StoreError> {
-    let file = take(path)?;
+    let Taken { file, unwritable } = take(path)?;
     let own = Own::of(&file).map_err(|e| failed(path, e.into()))?;
     // All that can be wrong with the file is found in a trial: one that is refused has not been written to.
     let Seen { trial, found, kept, gone, revision } = look(path, &file)?;
     check_records(path, &kept)?;
+    let in_doubt = |database, kept, error: &dyn std::fmt::Display| {
+        let doubt = format!("{}: {}", path.display(), one_line(error));
+        tracing::error!(doubt, "the state file cannot be written, so it is in doubt; what it holds is served");
+        Opened { database, own: own.clone(), kept, revision, doubt: Some(doubt) }
+    };
+    // Nobody can say whether the disk has what was read. It needs no sync: nothing builds on it before all of it stands in a new file.
+    if let Some(error) = unwritable {
+        return Ok(in_doubt(trial, kept, &error));
+    }
     // The bytes become durable before anything builds on them: a start must not go on from pages that the disk may not have.
     disk::verify_and_sync(&file, guard).map_err(|e| failed(path, e.into()))?;
     let opened = disk::open(&file, guard).map_err(|e| failed(path, e)).and_then(|database| {
@@ -333,25 +343,21 @@ fn open(path: &Path, guard: &SyncGuard) -> Result<Opened, StoreError> {
         Ok(database)
     });
     match opened {
-        Ok(database) => Ok(Opened { database, own, kept, revision, doubt: None }),
+        Ok(database) => Ok(Opened { database, own: own.clone(), kept, revision, doubt: None }),
         // What the file says is on the disk, and only what comes next finds no room: reads can be served, as after a failed write.
-        Err(StoreError::Io { source, .. }) if is_full(&source) => {
-            let doubt = format!("{}: {}", path.display(), one_line(&source));
-            tracing::error!(doubt, "the state file cannot be written, so it is in doubt; what it holds is served");
-            Ok(Opened { database: trial, own, kept, revision, doubt: Some(doubt) })
-        }
+        Err(StoreError::Io { source, .. }) if is_full(&source) => Ok(in_doubt(trial, kept, &source)),
         Err(e) => Err(e),
     }
 }
 
 /// The file under its lock, if it can be a state file at all.
-fn take(path: &Path) -> Result<fs::File, StoreError> {
-    let file = disk::take(path).map_err(|e| failed(path, e))?;
+fn take(path: &Path) -> Result<Taken, StoreError> {
+    let taken = disk::take(path).map_err(|e| failed(path, e))?;
     // A file of 0 bytes may be what a failed disk left of a good one: redb would make a database of it, so it is refused before.
-    if file.metadata().map_err(|e| failed(path, e.into()))?.len() == 0 {
+    if taken.file.metadata().map_err(|e| failed(path, e.into()))?.len() == 0 {
         return Err(damaged(path, "it is empty"));
     }
-    Ok(file)
+    Ok(taken)
 }
 
 /// Reads a file and checks all of it, without a change to it.
@@ -374,7 +380,8 @@ fn look(path: &Path, file: &fs::File) -> Result<Seen, StoreError> {
     // All records are read into memory: after a failed write this copy says what was acknowledged, and the file does not.
     let old = records(&trial).map_err(|e| damaged(path, e))?;
     let names: Vec<String> = old.keys().cloned().collect();
-    // Schemas 3, 4 and 5 only add a kind of record each: what a file of schema 2 holds stays as it is, and so does its count of batches.
+    // Schemas 3 to 6 only add kinds of records, and who set a lease: what a file of schema 2 holds stays as it is, and so does its count of
+    // batches.
     // Schema 1 has none.
     let (kept, revision) = if found == 1 {
         (migrate::from_1(old).map_err(|e| damaged(path, e))?, Revision::default())
@@ -460,7 +467,7 @@ mod tests {
 
     /// Any record, of any name.
     fn put(key: &str) -> Change {
-        let answer = AnswerRecord { at_ns: 1, content: None, plan_version: 1, slots: Vec::new(), moved: Vec::new(), score: 1.0 };
+        let answer = AnswerRecord { at_ns: 1, content: None, by: None, plan_version: 1, slots: Vec::new(), moved: Vec::new(), score: 1.0 };
         Change::Put(Record::Answer(key.into(), answer))
     }
 

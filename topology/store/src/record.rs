@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// - 3: there are submissions, which a service of before would not start or stop.
 /// - 4: there is a trail of who changed what, which a service of before would not go on with.
 /// - 5: there is what comparisons of turns found, which a service of before would not know.
-pub const SCHEMA: u32 = 5;
+/// - 6: leases and answers say who set or asked for them, which a service of before would take for damage.
+pub const SCHEMA: u32 = 6;
 
 const FABRIC: &str = "fabric";
 const PLAN_VERSION: &str = "plan_version";
@@ -151,13 +152,16 @@ pub struct MeasuredRecord {
 }
 
 /// The lease of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseRecord {
     /// How long the job stays without renewal, in nanoseconds.
     pub length_ns: u64,
-    /// Until when as of the commit, in nanoseconds of fabric time.
+    /// Until when as of the commit, in nanoseconds of fabric time. Renewals are not kept.
     pub until_ns: u64,
+    /// Who set the length; absent where nobody said so, and in records of before that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// The slot of a job, without its expiry: nobody trusts a plan before it is sent again. Times are nanoseconds.
@@ -225,10 +229,13 @@ pub struct AnswerRecord {
     /// A digest of what was committed, in hexadecimal digits; missing in records of schema 2 and before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
+    /// Who used the key; absent where nobody said so, and in records of before that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// The plan version of the commit.
     #[serde(alias = "epoch")]
     pub plan_version: u64,
-    /// Slots by the names of their jobs.
+    /// Slots of the jobs that were committed, by their names; none of a renewal.
     pub slots: Vec<(String, SlotRecord)>,
     /// Names of running jobs whose slot moved.
     pub moved: Vec<String>,
@@ -489,7 +496,10 @@ mod tests {
             Record::Fabric(FabricRecord { version: 7, text: "schema: x\n".into() }),
             Record::PlanVersion(PlanVersionRecord { plan_version: u64::MAX, control: None }),
             Record::PlanVersion(PlanVersionRecord { plan_version: 1, control: Some(ControlRecord::Observe) }),
-            job("{id: a, model: {name: vgg16, batch: 1700}, hosts: [h1, h2]}", Some(LeaseRecord { length_ns: 1, until_ns: 2 })),
+            job(
+                "{id: a, model: {name: vgg16, batch: 1700}, hosts: [h1, h2]}",
+                Some(LeaseRecord { length_ns: 1, until_ns: 2, by: Some("ann (admin)".into()) }),
+            ),
             job(&format!("{{id: b, profile: {profile}}}"), None),
             Record::Slot("a/b".into(), slot()),
             Record::Comparison(
@@ -501,6 +511,7 @@ mod tests {
                 AnswerRecord {
                     at_ns: 9,
                     content: Some("a5".repeat(32)),
+                    by: Some("ann (admin)".into()),
                     plan_version: 1,
                     slots: vec![("a".into(), slot())],
                     moved: vec!["a".into()],

@@ -52,7 +52,8 @@ fn batch(random: &mut Random, number: usize) -> Vec<Change> {
                 return Change::Remove(Key::Answer(key));
             }
             let moved = vec!["x".repeat(1 + random.below(300)); if random.below(8) == 0 { 400 } else { 1 }];
-            let answer = AnswerRecord { at_ns: 1, content: None, plan_version: number as u64, slots: Vec::new(), moved, score: 1.0 };
+            let answer =
+                AnswerRecord { at_ns: 1, content: None, by: None, plan_version: number as u64, slots: Vec::new(), moved, score: 1.0 };
             Change::Put(Record::Answer(key, answer))
         })
         .collect();

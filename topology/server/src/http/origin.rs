@@ -4,11 +4,14 @@
 //! with the rights of everybody on the machine. Browsers say so, in headers that a page cannot change (Fetch Metadata, RFC 6454),
 //! and ask first about a body that says it is JSON.
 
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderName, Method, Uri, header};
 
 use units::names_this_machine;
 
 use crate::api::{ApiError, Kind};
+
+/// Headers that say one thing each.
+const SINGLE: [HeaderName; 3] = [header::HOST, header::ORIGIN, header::CONTENT_TYPE];
 
 /// Passes a request that no other site's page can have made. `loopback`: without certificates; then a name that somebody made
 /// lead to this machine (DNS rebinding) must not pass as ours, not even for reads.
@@ -16,6 +19,10 @@ use crate::api::{ApiError, Kind};
 /// # Errors
 /// Names the header and its value.
 pub(super) fn check(method: &Method, uri: &Uri, headers: &HeaderMap, loopback: bool) -> Result<(), ApiError> {
+    // Of two values the service and whatever stands before it may each believe another one. Two hosts are refused by RFC 9112, section 3.2.
+    if let Some((name, count)) = SINGLE.iter().map(|name| (name, headers.get_all(name).iter().count())).find(|(_, count)| *count > 1) {
+        return Err(ApiError::invalid(format!("{name}: {count} of them; at most one")));
+    }
     let text = |name: &str| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let host = uri.authority().map(|a| a.as_str().to_owned()).or_else(|| text(header::HOST.as_str()));
     // A request without a host is from no browser.
@@ -71,7 +78,7 @@ mod tests {
     use super::*;
 
     fn ask(method: Method, uri: &str, pairs: &[(&'static str, &str)], loopback: bool) -> bool {
-        let headers = pairs.iter().map(|(name, value)| (header::HeaderName::from_static(name), value.parse().unwrap())).collect();
+        let headers = pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
         check(&method, &uri.parse().unwrap(), &headers, loopback).is_ok()
     }
 
@@ -114,6 +121,21 @@ mod tests {
                 && !ask(Method::GET, "http://evil.example/", &[("host", "localhost")], true)
         );
         assert!(ask(Method::GET, "/", &[], true));
+    }
+
+    #[test]
+    fn what_says_one_thing_stands_there_once() {
+        let answer = |method: Method, pairs: &[(&'static str, &str)], loopback| {
+            let headers: HeaderMap = pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
+            check(&method, &"/".parse().unwrap(), &headers, loopback).map_err(|error| (error.kind, error.message))
+        };
+        for name in ["host", "origin", "content-type"] {
+            let refused = answer(Method::GET, &[(name, "localhost"), (name, "evil.example")], true).unwrap_err();
+            assert_eq!(refused, (Kind::Invalid, format!("{name}: 2 of them; at most one")));
+            // The same twice is no better: RFC 9112 refuses it, and something before the service may drop either.
+            answer(Method::POST, &[(name, "localhost"), (name, "localhost"), (name, "localhost")], false).unwrap_err();
+        }
+        answer(Method::GET, &[("host", "localhost"), ("accept", "a"), ("accept", "b")], true).unwrap();
     }
 
     #[test]

@@ -65,6 +65,13 @@ pub fn revoke(dir: &Path, file: &Path) -> Result<PathBuf, PkiError> {
     if theirs.issuer().as_raw() != own.subject().as_raw() || differ(own.extensions(), theirs.extensions()) {
         return Err(wrong(file, "it is of another authority".into()));
     }
+    // Nobody looks for an authority in its own list: whoever trusts it goes on.
+    if theirs.is_ca() {
+        return Err(wrong(
+            file,
+            "it is an authority, which no list ends: make another one (pki init), and let nobody trust this one".into(),
+        ));
+    }
     let list = revoked_path(dir);
     let (number, mut revoked) = listed(&list, &own)?;
     if revoked.iter().all(|one| one.serial_number.as_ref() != theirs.raw_serial()) {
