@@ -404,14 +404,14 @@ mod tests {
         let make = |mode: u32| {
             let _ = fs::remove_file(&path);
             fs::write(&path, b"").unwrap();
-            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         };
         make(0o644);
         let mut writer = open_new(directory.path(), &job).unwrap();
         assert_eq!((writer.write(&Tracker::default()), reader.read().unwrap().writer), (Written::Whole, writer.writer));
         // A file that others may write says nothing of the job, even with a good report in it.
         for mode in [0o666, 0o664, 0o646] {
-            fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             assert!(reader.read().is_none(), "{mode:o}");
         }
         // It may be replaced, and a link or a FIFO is none.
@@ -438,7 +438,7 @@ mod tests {
         make_folder(directory.path()).unwrap();
         fs::write(&path, b"").unwrap();
         std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
-        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         let reader = ReportReader::open_or_create(directory.path(), "j").unwrap();
         assert!(reader.read().is_none());
         let found = fstat(File::open(&path).unwrap()).unwrap();
