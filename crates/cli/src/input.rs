@@ -228,7 +228,8 @@ mod tests {
     #[test]
     fn one_byte_order_mark_before_a_text_is_left_out() {
         let text = |text: &str| text_of(Path::new("a"), text.into()).expect("a text");
-        assert_eq!(["\u{feff}{}", "\u{feff}", "{\u{feff}}", "\u{feff}\u{feff}x"].map(text), ["{}", "", "{\u{feff}}", "\u{feff}x"]);
+        assert_eq!(["\u{feff}{}", "{\u{feff}}", "\u{feff}\u{feff}x"].map(text), ["{}", "{\u{feff}}", "\u{feff}x"]);
+        assert_eq!(text_of(Path::new("a"), "\u{feff} \n".into()).expect_err("blanks").problem(), "is empty");
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Classes {
 }
 
 fn hash(members: &[Member], capacity: u64) -> u64 {
-    let mut h = Fnv(0xcbf2_9ce4_8422_2325);
+    let mut h = ContentHasher(units::FNV_OFFSET);
     h.write_u64(capacity);
     for m in members {
         h.write_u64(u64::from(m.job) << 32 | u64::from(m.demand));
@@ -127,10 +127,10 @@ fn hash(members: &[Member], capacity: u64) -> u64 {
     h.finish()
 }
 
-/// FNV's step over words, with a rotation. It only orders work; equality is always decided by content.
-struct Fnv(u64);
+/// A step like FNV's over words, with a rotation. It only orders work; equality is always decided by content.
+struct ContentHasher(u64);
 
-impl Hasher for Fnv {
+impl Hasher for ContentHasher {
     fn finish(&self) -> u64 {
         self.0
     }

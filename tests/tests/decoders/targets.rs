@@ -200,8 +200,7 @@ fn held(schedule: &Schedule) -> bool {
 fn report() -> Target {
     let folder = folder();
     let reader = ReportReader::open_or_create(folder.path(), "job").unwrap();
-    let path = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
-    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(folder.path().join("reports/job.report")).unwrap();
     Target::new(Vec::new(), move |input| {
         let _kept = &folder;
         let mut bytes = [0; 4_096];

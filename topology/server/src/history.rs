@@ -162,9 +162,9 @@ fn decode(slot: &[u8]) -> Option<Sample> {
     Some(Sample { at_s, values })
 }
 
-/// FNV-1a of 64 bits (RFC 9923): it finds what a write in half leaves. A slot of zeros has another sum.
+/// It finds what a write in half leaves. A slot of zeros has another sum.
 fn sum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    units::fnv1a(units::FNV_OFFSET, bytes)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod child;
 mod ends;
 mod exec;
 mod faults;
+mod passed;
 mod processes;
 mod python;
 mod restarts;

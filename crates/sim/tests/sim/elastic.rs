@@ -112,8 +112,8 @@ fn what_cannot_be_played_is_named() {
     let unknown = play(&[("alexnet", 0.0, 1, 64)], RULES[0]).unwrap_err();
     assert_eq!(unknown.to_string(), "line 2: unknown application \"alexnet\"");
     // Gavel gives nobody fewer GPUs than it asks for, and no type has 99.
-    let stuck = play(&[("cifar10", 0.0, 99, 4_096)], RULES[2]).unwrap_err();
-    assert!(matches!(stuck, ElasticError::Stuck { waiting: 1, .. }), "{stuck}");
+    let large = play(&[("cifar10", 0.0, 99, 4_096)], RULES[2]).unwrap_err();
+    assert_eq!(large.to_string(), "line 2: job \"cifar10-0\" asks for 99 GPUs; the largest type has 12");
 }
 
 /// Sixteen nodes of four GPUs on four leaves whose uplink has so much in Mbit/s; jobs that span nodes.

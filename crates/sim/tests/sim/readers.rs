@@ -181,7 +181,7 @@ fn errors_name_line_column_and_value() {
             "line 3: deletion_time \"-5\" must be a time in seconds from 0 to 3.2e9",
         ),
         (Format::Sia, SIA.replace("2048", "2000"), "line 2: batch_size \"2000\" must be a batch whose iterations"),
-        (Format::Sia, SIA.replace("bert,", "ncf,"), "line 3: unknown model \"ncf\""),
+        (Format::Sia, SIA.replace("bert,", "ncf,"), "line 3: application \"ncf\" must be"),
     ];
     for (format, text, expected) in cases {
         let said = read(format, &text).unwrap_err().to_string();

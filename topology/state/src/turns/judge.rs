@@ -275,7 +275,7 @@ impl Judge {
         let soon = FIRST_APART << lead.let_go.min(LET_GO_MAX / 2);
         let left = match (decided, goes_on) {
             (true, true) => lead.left,
-            (true, false) => lead.left.saturating_sub(u64::from(half(lead))).min(FIRST_APART).max(1),
+            (true, false) => lead.left.saturating_sub(u64::from(half(lead))).clamp(1, FIRST_APART),
             (false, _) => lead.left.min(soon).max(1),
         };
         (self.decided, self.holds, self.left, self.let_go) = (decided, lead.holds, left, lead.let_go);
