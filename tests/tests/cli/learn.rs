@@ -108,7 +108,7 @@ fn what_is_no_model_is_refused() {
         assert!(run.code == Some(2) && run.stderr.starts_with(&format!("antiphase: -: sha256: {sha256:?}, but")), "{}", run.stderr);
         assert_eq!(run.stderr.lines().count(), 1);
     }
-    let large = antiphase_reading(&["learn", "evaluate", "-"], &[b' '; (4 << 20) + 1]);
+    let large = antiphase_reading(&["learn", "evaluate", "-"], &[b'{'; (4 << 20) + 1]);
     assert!(large.code == Some(2) && large.stderr.contains("larger than 4 MiB"), "{}", large.stderr);
 }
 
