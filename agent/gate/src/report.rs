@@ -130,6 +130,8 @@ pub fn make_folder(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// What the file system says.
 pub fn remove(directory: &Path, stem: &Stem) -> io::Result<()> {
+    // Agents of before had it beside the page.
+    let _ = fs::remove_file(directory.join(stem.file("report")));
     match fs::remove_file(stem.report(directory)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -49,7 +49,9 @@ impl Terms<'_> {
         }
         let length = self.length?;
         // Who set the length answers for it, whoever renews the lease.
-        let by = before.filter(|before| before.length == length).map_or_else(|| self.by.cloned(), |before| before.by.clone());
+        let by = before
+            .filter(|before| before.length == length)
+            .map_or_else(|| self.by.cloned(), |before| before.by.clone().or_else(|| self.by.cloned()));
         Some(Lease { length, until: self.now.saturating_add(length), by })
     }
 

@@ -31,6 +31,8 @@ const CLEAR_ITERATIONS: u64 = 8;
 const CLEAR: f64 = 0.05;
 /// A job that did no iteration for as long as so many usual ones has paused: no stretch waits for it.
 const PAUSED: u64 = 8;
+/// But not before it was silent for so many times as long as it lately was: a job that works in bursts comes back.
+const PAUSED_LONGER: u64 = 2;
 /// A stretch that tries nothing ends too when one job has done so many times as much: slow jobs put a trial off by no more.
 const FASTER: u64 = 8;
 /// Stretches before the first trial, where no job waits for much of its time. Turns were chosen because they are predicted to gain,
@@ -124,6 +126,9 @@ pub struct Judged {
 struct Usual {
     last: [u64; USUAL_OF],
     count: usize,
+    /// What an iteration takes at most that is usual, and the longest one; zero of none. Each iteration of a group asks for those of all its jobs.
+    known: u64,
+    longest: u64,
 }
 
 impl Usual {
@@ -131,16 +136,12 @@ impl Usual {
     fn of(&mut self, took: u64) -> u64 {
         self.last[self.count % USUAL_OF] = took;
         self.count += 1;
-        let usual = self.known();
-        if took / PAUSE_TIMES > usual { usual } else { took }
-    }
-
-    /// What an iteration takes at most that is usual; zero of none.
-    fn known(&self) -> u64 {
         let mut sorted = self.last;
         let known = &mut sorted[..self.count.min(USUAL_OF)];
-        let Some(rank) = known.len().checked_sub(1 + known.len() / 8) else { return 0 };
-        *known.select_nth_unstable(rank).1
+        let rank = known.len() - 1 - known.len() / 8;
+        self.known = *known.select_nth_unstable(rank).1;
+        self.longest = known.iter().copied().max().unwrap_or(0);
+        if took / PAUSE_TIMES > self.known { self.known } else { took }
     }
 }
 
@@ -168,8 +169,8 @@ struct Job {
 impl Job {
     /// Whether a stretch waits for it: it iterates, and has been here since the stretch began.
     fn counts(&self, now: FabricTime) -> bool {
-        let silence = |last: FabricTime| now.0.saturating_sub(last.0);
-        !self.joined && self.last.is_some_and(|last| silence(last) <= self.usual.known().saturating_mul(PAUSED))
+        let patience = self.usual.known.saturating_mul(PAUSED).max(self.usual.longest.saturating_mul(PAUSED_LONGER));
+        !self.joined && self.last.is_some_and(|last| now.0.saturating_sub(last.0) <= patience)
     }
 
     /// Whether this is another job than the planned one.
@@ -207,6 +208,8 @@ pub(super) struct Judge {
     changed: bool,
     /// How many trials since the last comparison said "hold" and were not believed.
     doubted: u32,
+    /// Stretches since a trial was due, and some job that runs was not known.
+    overdue: u64,
 }
 
 impl Judge {
@@ -218,7 +221,7 @@ impl Judge {
 
     fn new(jobs: Vec<Job>) -> Self {
         let (left, apart) = (FIRST_APART, FIRST_APART);
-        Self { holds: true, decided: true, jobs, left, apart, since: 0, let_go: 0, changed: false, doubted: 0 }
+        Self { holds: true, decided: true, jobs, left, apart, since: 0, let_go: 0, changed: false, doubted: 0, overdue: 0 }
     }
 
     /// Goes on from what a judge of the same group had found.
@@ -254,15 +257,22 @@ impl Judge {
     pub(super) fn take_over(&mut self, earlier: &[(&Self, Vec<(u32, u32)>)]) {
         let stays = |decided: bool| move |(from, stay): &&(&Self, Vec<(u32, u32)>)| from.decided == decided && !stay.is_empty();
         let free: usize = earlier.iter().filter(stays(false)).map(|(_, stay)| stay.len()).sum();
-        let decided = free == 0 || free * 2 < self.jobs.len();
-        let Some((lead, _)) = earlier.iter().filter(stays(decided)).max_by_key(|(_, stay)| stay.len()) else { return };
-        let goes_on = lead.changed;
+        // Each time that this came to nothing it takes twice as many others.
+        let let_go = earlier.iter().filter(stays(false)).map(|(from, _)| from.let_go).max().unwrap_or(0);
+        let decided = free == 0 || free << let_go.min(LET_GO_MAX) < self.jobs.len();
+        let largest = |decided: bool| earlier.iter().filter(stays(decided)).max_by_key(|(_, stay)| stay.len());
+        let Some((lead, _)) = largest(decided).or_else(|| largest(!decided)) else { return };
+        let goes_on = lead.changed && lead.decided == decided;
         for (from, stay) in earlier {
             for &(here, there) in stay {
                 let (Some(job), Some(old)) = (self.jobs.get_mut(here as usize), from.jobs.get(there as usize)) else { continue };
-                *job = Job { planned: job.planned, ..old.clone() };
+                *job = Job { planned: job.planned, joined: false, ..old.clone() };
                 if !goes_on || from.holds != lead.holds {
                     job.now = Seen::default();
+                }
+                // Among others nothing was compared yet, so who waits is compared soon.
+                if decided && !from.decided {
+                    job.compared = MeanOf::default();
                 }
             }
         }
@@ -274,15 +284,18 @@ impl Judge {
         let half = |from: &Self| from.jobs.iter().any(|job| job.now.counted() >= STRETCH_ITERATIONS / 2);
         let soon = FIRST_APART << lead.let_go.min(LET_GO_MAX / 2);
         let left = match (decided, goes_on) {
+            // Most of the group are others than those that were let go.
+            (true, false) if !lead.decided => 1,
             (true, true) => lead.left,
             (true, false) => lead.left.saturating_sub(u64::from(half(lead))).clamp(1, FIRST_APART),
             (false, _) => lead.left.min(soon).max(1),
         };
-        (self.decided, self.holds, self.left, self.let_go) = (decided, lead.holds, left, lead.let_go);
+        let holds = if lead.decided == decided { lead.holds } else { decided };
+        (self.decided, self.holds, self.left, self.let_go) = (decided, holds, left, lead.let_go.max(let_go));
         if goes_on || !decided {
             (self.apart, self.since) = (lead.apart, lead.since);
         }
-        (self.doubted, self.changed) = (lead.doubted, true);
+        (self.doubted, self.overdue, self.changed) = (lead.doubted, lead.overdue, true);
     }
 
     /// Whether the group is held now; else it runs free, for a stretch or because that is better.
@@ -354,9 +367,9 @@ impl Judge {
     fn waits_unproven(&self, iterations: u64) -> bool {
         let is_first = self.holds && self.decided && self.jobs.iter().all(|job| job.compared.count == 0);
         let waits_long = |seen: &Seen| seen.waits() > WAIT_SHARE_HEAVY && seen.heavy * 2 >= seen.counted();
+        let waiting = |waits: &dyn Fn(&Seen) -> bool| self.jobs.iter().any(|job| job.now.counted() >= iterations && waits(&job.now));
         let are_others = || self.jobs.iter().any(Job::is_other_than_planned);
-        let waits = |seen: &Seen| waits_long(seen) || seen.waits() > WAIT_SHARE_MAX && are_others();
-        is_first && self.jobs.iter().any(|job| job.now.counted() >= iterations && waits(&job.now))
+        is_first && (waiting(&waits_long) || waiting(&|seen| seen.waits() > WAIT_SHARE_MAX) && are_others())
     }
 
     fn stretch_ends(&mut self, now: FabricTime) -> Option<Verdict> {
@@ -409,18 +422,23 @@ impl Judge {
         self.left = self.left.saturating_sub(1 + (waits / WAIT_SHARE_HEAVY) as u64);
         // Nothing is lost by holding as it is.
         let content = self.decided && waits <= WAIT_SHARE_MAX;
-        if self.left == 0 && !content && self.is_worth_a_trial(now) {
-            self.holds = !self.decided;
+        if self.left == 0 && !content {
+            if self.is_worth_a_trial(now) {
+                (self.holds, self.overdue) = (!self.decided, 0);
+            } else {
+                self.overdue += 1;
+            }
         }
         None
     }
 
     /// Whether a trial could say something: of each job that a stretch waits for it is known what it is to be compared with. Who waits has a first
-    /// trial without that: it may end turns, and harms nobody.
+    /// trial without that, and later ones the more stretches apart the more such trials said nothing: they may end turns, and harm nobody.
     fn is_worth_a_trial(&self, now: FabricTime) -> bool {
         let is_known = |job: &Job| if self.holds { job.held.count } else { job.free.count } >= CLEAR_ITERATIONS;
         let waits = |job: &Job| is_known(job) && job.now.waits() > WAIT_SHARE_MAX;
-        self.jobs.iter().all(|job| is_known(job) || !job.counts(now)) || self.doubted == 0 && self.jobs.iter().any(waits)
+        let is_late = self.doubted == 0 || self.overdue >= FIRST_APART << self.doubted.min(LET_GO_MAX / 2);
+        self.jobs.iter().all(|job| is_known(job) || !job.counts(now)) || is_late && self.jobs.iter().any(waits)
     }
 
     /// Whether a job that is held takes another time than when the group was compared last.
@@ -686,6 +704,55 @@ mod tests {
         }
     }
 
+    /// Found by a reader: three others that came together made a group of which nothing was known, each time.
+    #[test]
+    fn many_that_come_and_go_begin_no_turns_that_were_let_go() {
+        for (every, cost) in [(3, 20), (10, 20), (60, 20), (200, 20), (3, 4), (10, 4), (60, 4), (200, 4)] {
+            let mut judge = of_jobs(2);
+            let mut held = 0;
+            for n in 0..20_000_u64 {
+                if n % every == 0 {
+                    judge = after(&judge, if judge.jobs.len() == 2 { 3 } else { 0 });
+                }
+                held += u64::from(judge.holds());
+                for job in 0..judge.jobs.len() as u32 {
+                    let waits = if judge.holds() { cost } else { 0 };
+                    judge.sees(job, Nanos(100 + waits), Nanos(waits));
+                }
+            }
+            assert!(held <= 4_000, "every {every}, {cost}: {held}");
+        }
+    }
+
+    /// Found by a reader: a job that worked in bursts had always paused when a trial was decided, and was held on the word of others.
+    #[test]
+    fn a_job_that_works_in_bursts_is_compared_too() {
+        for (burst, pause) in [(10, 30), (20, 60), (20, 200), (40, 100)] {
+            let mut judge = of_jobs(3);
+            let (mut held, mut all, mut rest, mut left) = (0, 0, pause, 0);
+            for n in 0..20_000_u64 {
+                let at = FabricTime((n + 1) * 100);
+                for job in 0..2 {
+                    let (took, waits) = if judge.holds() { (105, 5) } else { (120, 0) };
+                    judge.iteration(at, job, Nanos(took), Nanos(waits));
+                }
+                (rest, left) = match (rest, left) {
+                    (0, 0) => (pause, 0),
+                    (0, left) => (0, left - 1),
+                    (1, _) => (0, burst),
+                    (rest, _) => (rest - 1, 0),
+                };
+                if left > 0 {
+                    let paused = if left == burst { 100 * pause } else { 0 };
+                    let (took, waits) = if judge.holds() { (130, 30) } else { (100, 0) };
+                    (held, all) = (held + u64::from(judge.holds()), all + 1);
+                    judge.iteration(at, 2, Nanos(took + paused), Nanos(waits));
+                }
+            }
+            assert!(held * 4 < all, "{burst} and {pause}: {held} of {all}");
+        }
+    }
+
     #[test]
     fn turns_that_pay_stay_where_jobs_come_and_go() {
         for every in [3, 5, 13, 30, 60, 200] {
@@ -715,6 +782,9 @@ mod tests {
         assert!(!next.holds() && !next.is_worth_it());
         // Of another two of four nobody knows; half of the group is known to be better free.
         assert!(!after(&old, 2).holds() && after(&old, 3).holds());
+        // What is known of them stays all the same, and after each such trial it takes twice as many.
+        let tried = after(&old, 3);
+        assert_eq!((tried.let_go, tried.jobs[0].held), (1, old.jobs[0].held));
         // Turns pay now: they are found again, sooner than without a change.
         let mut iterations = 0;
         while !next.is_worth_it() {
