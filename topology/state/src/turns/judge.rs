@@ -251,8 +251,8 @@ impl Judge {
 
     /// Takes over what the judges of earlier groups found, each with the jobs that stay: their index here, and there.
     ///
-    /// A group of which half and more were let go begins free, as it was found to be better; another one begins held, as it was planned, or goes
-    /// on with the trial under way. What is known of jobs stays with them. The stretch under way begins anew once, and goes on where jobs join or
+    /// A group of which half and more were let go begins free, as it was found to be better; after each time that they were let go a smaller part
+    /// is enough. Another one begins held, as it was planned, or goes on with the trial under way. What is known of jobs stays with them. The stretch under way begins anew once, and goes on where jobs join or
     /// leave again before it ends: else jobs that come and go would put its end off for ever.
     pub(super) fn take_over(&mut self, earlier: &[(&Self, Vec<(u32, u32)>)]) {
         let stays = |decided: bool| move |(from, stay): &&(&Self, Vec<(u32, u32)>)| from.decided == decided && !stay.is_empty();
@@ -681,23 +681,29 @@ mod tests {
         next
     }
 
+    /// How many of their iterations two jobs are held, while so many others come or go after each so many iterations, and an iteration held takes
+    /// so long and waits so long, and a free one takes so long.
+    fn held_beside((others, every): (usize, u64), iterations: u64, (held, waits): (u64, u64), free: u64) -> u64 {
+        let (mut judge, mut count) = (of_jobs(2), 0);
+        for n in 0..iterations {
+            if n % every == 0 {
+                judge = after(&judge, if judge.jobs.len() == 2 { others } else { 0 });
+            }
+            count += u64::from(judge.holds());
+            for job in 0..judge.jobs.len() as u32 {
+                let (took, waited) = if judge.holds() { (held, waits) } else { (free, 0) };
+                judge.sees(job, Nanos(took), Nanos(waited));
+            }
+        }
+        count
+    }
+
     /// Found by a stranger: another job came and went every five iterations, and two jobs took turns for ever that cost them a fifth.
     #[test]
     fn jobs_that_come_and_go_put_no_comparison_off() {
         for every in [1, 3, 5, 12, 13, 20, 29, 30, 45, 60, 200] {
             for cost in [4, 20] {
-                let mut judge = of_jobs(2);
-                let mut held = 0;
-                for n in 0..2_000_u64 {
-                    if n % every == 0 {
-                        judge = after(&judge, usize::from(judge.jobs.len() == 2));
-                    }
-                    held += u64::from(judge.holds());
-                    for job in 0..judge.jobs.len() as u32 {
-                        let waits = if judge.holds() { cost } else { 0 };
-                        judge.sees(job, Nanos(100 + waits), Nanos(waits));
-                    }
-                }
+                let held = held_beside((1, every), 2_000, (100 + cost, cost), 100);
                 // The first stretches, and the trials after them.
                 assert!(held <= 400, "every {every}, {cost}: {held}");
             }
@@ -708,18 +714,7 @@ mod tests {
     #[test]
     fn many_that_come_and_go_begin_no_turns_that_were_let_go() {
         for (every, cost) in [(3, 20), (10, 20), (60, 20), (200, 20), (3, 4), (10, 4), (60, 4), (200, 4)] {
-            let mut judge = of_jobs(2);
-            let mut held = 0;
-            for n in 0..20_000_u64 {
-                if n % every == 0 {
-                    judge = after(&judge, if judge.jobs.len() == 2 { 3 } else { 0 });
-                }
-                held += u64::from(judge.holds());
-                for job in 0..judge.jobs.len() as u32 {
-                    let waits = if judge.holds() { cost } else { 0 };
-                    judge.sees(job, Nanos(100 + waits), Nanos(waits));
-                }
-            }
+            let held = held_beside((3, every), 20_000, (100 + cost, cost), 100);
             assert!(held <= 4_000, "every {every}, {cost}: {held}");
         }
     }
@@ -756,18 +751,7 @@ mod tests {
     #[test]
     fn turns_that_pay_stay_where_jobs_come_and_go() {
         for every in [3, 5, 13, 30, 60, 200] {
-            let mut judge = of_jobs(2);
-            let mut held = 0;
-            for n in 0..20_000_u64 {
-                if n % every == 0 {
-                    judge = after(&judge, usize::from(judge.jobs.len() == 2));
-                }
-                held += u64::from(judge.holds());
-                for job in 0..judge.jobs.len() as u32 {
-                    let (took, waits) = if judge.holds() { (105, 5) } else { (130, 0) };
-                    judge.sees(job, Nanos(took), Nanos(waits));
-                }
-            }
+            let held = held_beside((1, every), 20_000, (105, 5), 130);
             assert!(held > 16_000, "every {every}: {held}");
         }
     }
