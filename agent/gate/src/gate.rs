@@ -10,12 +10,13 @@ use gate_core::{Decision, Mode, Note, PhaseLock, Reason, Schedule, StepOutcome, 
 use units::{Nanos, NodeTime};
 
 use crate::{
+    another::Another,
     clock::now,
     directory::{Config, JobName},
     fork,
     notes::NoteSender,
     page::PageReader,
-    report::{ReportWriter, Written, new_writer},
+    report::{ReportWriter, Written, look, new_writer},
     turn::Turns,
     wait::{Wake, wait, wait_for_turn},
 };
@@ -194,7 +195,7 @@ enum Destination {
     /// The agent made none yet.
     Missing,
     /// A gate that was opened later writes it.
-    Another,
+    Another(Another),
 }
 
 impl Destination {
@@ -254,7 +255,7 @@ impl Inner {
 
     fn step(&mut self, phase: u64) -> StepOutcome {
         if self.process != fork::generation() {
-            self.begin_in_child();
+            self.begin_anew();
         }
         // The page is read before the clock: a heartbeat in the future then means another clock, and not a slow reader.
         let mut page = self.read();
@@ -356,7 +357,7 @@ impl Inner {
     /// A start of a job that takes turns, under a schedule that could be read.
     fn turn(&mut self, came: NodeTime, schedule: &Schedule, phase: u64) -> StepOutcome {
         // The service hears the newest gate of a job and answers no other: each start of this one would wait for nothing.
-        if matches!(self.report, Destination::Another) {
+        if matches!(self.report, Destination::Another(_)) {
             return StepOutcome { start: came, plan_version: schedule.plan_version, ..absent(Reason::Busy) };
         }
         let (because, start) = match self.turns.begin_phase(came, schedule, phase) {
@@ -393,12 +394,19 @@ impl Inner {
         let written = match &mut self.report {
             Destination::File(report) => report.write(&self.tracker),
             Destination::Missing if at >= self.report_open_at => Written::Gone,
-            // A gate that was taken over stays silent for good: two writers would make the agent begin the totals anew all the time.
-            Destination::Missing | Destination::Another => return,
+            Destination::Missing => return,
+            // A gate that was taken over is silent while the other is there: two writers would make the agent begin the totals anew all the time.
+            Destination::Another(another) => {
+                let starts = self.tracker.counters().iterations;
+                if another.is_gone(at, starts, || look(&self.directory, &self.job)) {
+                    self.begin_anew();
+                }
+                return;
+            }
         };
         match written {
             Written::Whole => {}
-            Written::TakenOver => self.report = Destination::Another,
+            Written::TakenOver => self.report = Destination::Another(Another::default()),
             Written::Gone => {
                 self.report_open_at = at.saturating_add(REOPEN_EVERY);
                 self.report = Destination::open(&self.directory, &self.job, self.writer, &self.tracker);
@@ -406,8 +414,8 @@ impl Inner {
         }
     }
 
-    /// The report belongs to the parent, and so do the totals so far.
-    fn begin_in_child(&mut self) {
+    /// In a child of a fork, whose parent has the report and the totals so far; and where the gate that had them after this one is gone.
+    fn begin_anew(&mut self) {
         // The page stays: a fork keeps the mapping, and the gate only reads it.
         self.process = fork::generation();
         self.lock = PhaseLock::default();

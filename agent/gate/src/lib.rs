@@ -30,6 +30,7 @@
     reason = "shared memory, fork handlers, standard error, the C interface and its loading, the CUDA driver; each is one small file: words.rs, complaint.rs, futex.rs, turn.rs, fork.rs, capi.rs, library.rs, and those of stream"
 )]
 
+mod another;
 pub mod capi;
 mod clock;
 mod complaint;

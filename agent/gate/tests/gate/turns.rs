@@ -265,6 +265,17 @@ fn of_several_gates_of_a_job_only_the_newest_asks() {
     }
     let writers = of(&agent.seen(1)[before..]);
     assert!(!writers.is_empty() && writers.windows(2).all(|two| two[0] == two[1]), "{writers:?}");
+    // The newest ends, and one of those that go on takes the turns, as a run of its own.
+    drop(newest);
+    let began = Instant::now();
+    eventually("another gate to take the turns", || {
+        let asked = older.iter().any(|gate| gate.step().because == Reason::Granted);
+        older.iter().for_each(Gate::done);
+        asked.then_some(())
+    });
+    assert!(began.elapsed() > Duration::from_secs(2), "a gate that pauses is not gone at once");
+    let next = *of(&agent.seen(1)).last().unwrap();
+    assert_ne!(Some(&next), writers.last());
 }
 
 /// The page is mapped by two processes, one of them read-only: the kernel wakes all the same.
