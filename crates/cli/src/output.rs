@@ -4,9 +4,11 @@ use std::{
     fs,
     io::{ErrorKind, Write as _},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::ValueEnum;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use units::OneLine;
 
@@ -68,6 +70,22 @@ pub(crate) fn print_on(text: &str) -> Result<bool, CliError> {
         // `head` closes its end when it has enough; all that it asked for was printed.
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(CliError::Failure(format!("standard output: {e}"))),
         told => Ok(told.is_ok()),
+    }
+}
+
+/// How often a command that waits looks whether somebody still reads its standard output.
+const READER_EVERY: Duration = Duration::from_millis(500);
+
+/// Returns when nobody reads standard output any more, as where `head` has enough; never where it is a file or a terminal that stays.
+pub(crate) async fn reader_leaves() {
+    loop {
+        let out = std::io::stdout();
+        // No event is asked for: what is told all the same is that the other end is gone.
+        let mut polled = [PollFd::new(&out, PollFlags::empty())];
+        if poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            return;
+        }
+        tokio::time::sleep(READER_EVERY).await;
     }
 }
 

@@ -8,7 +8,7 @@ use units::Nanos;
 use super::{LISTED_MAX, Time, list};
 use crate::{
     ByControl,
-    turns::{Objective, PRICES_PERMILLE},
+    turns::{GAIN_MIN, Objective, PRICES_PERMILLE, SLOWER_MAX},
 };
 
 /// Times are shown to this many digits: predictions of a few runs are no better.
@@ -166,7 +166,12 @@ impl TurnReason {
                 )
             }
             Self::AsTheyCome { free, everybody } => {
-                write!(f, "{jobs} go as they come, {:.3} times alone on average: turns bring no time", free.time)?;
+                write!(f, "{jobs} go as they come, {:.3} times alone on average: ", free.time)?;
+                if everybody.time <= free.time - GAIN_MIN {
+                    write!(f, "no turns were found that gain without making a job more than {:.0} % slower", SLOWER_MAX * 100.0)?;
+                } else {
+                    f.write_str("turns bring no time")?;
+                }
                 write!(
                     f,
                     " (for everybody {:.3}, links above capacity for {} of the time in use",
@@ -248,6 +253,10 @@ mod tests {
             say(&["a", "b"], TurnReason::AsTheyCome { free, everybody }),
             "a and b go as they come, 1.140 times alone on average: turns bring no time (for everybody 1.400, links above capacity for 0 % of the time in use instead of 32 %)"
         );
+        let said = say(&["a"], TurnReason::AsTheyCome { free, everybody: brought(1.1, 0.0) });
+        assert!(said.contains(
+            "1.140 times alone on average: no turns were found that gain without making a job more than 1 % slower (for everybody 1.100"
+        ));
         assert_eq!(
             say(&["a"], TurnReason::Quieter { now: free, quiet: brought(1.15, 0.012) }),
             "turns of a bring quiet, not time: links above capacity for 1.2 % of the time in use instead of 32 %, at 1.150 times alone on average instead of 1.140; the objective quiet chooses them"

@@ -145,7 +145,7 @@ impl Api {
         Ok(pb::Plan { plan_version: snapshot.plan_version, slots: snapshot.jobs.iter().filter_map(|j| j.message.slot.clone()).collect() })
     }
 
-    /// What happened. After a number that this service has not reached: that, and then what it holds.
+    /// What happened. After a number that this service has not reached, or that is before what it holds: that, and then what it holds.
     #[must_use]
     pub fn events(&self, request: &pb::ListEventsRequest) -> pb::ListEventsResponse {
         let Some(gap) = self.gap(request.after) else { return self.0.events.list(request.after, request.limit) };
@@ -154,17 +154,23 @@ impl Api {
         answer
     }
 
-    /// What is told to who comes from a number that this service has not reached. Numbers are times of the service that counts them:
-    /// another machine, or a clock that went back, has lower ones. Who waited for the own number would miss everything until then.
+    /// What is told to who comes from a number that this service has not reached, or from one before all that it holds. Numbers are times of the
+    /// service that counts them: another machine, or a clock that went back, has lower ones, and who waited for the own number would miss
+    /// everything until then; one that was started again holds nothing of before.
     fn gap(&self, after: u64) -> Option<pb::Event> {
         let newest = self.0.events.newest();
-        if after <= newest {
-            return None;
-        }
         let oldest = self.0.events.list(1, 1).oldest;
-        let message = format!(
-            "event {after} is ahead of this service, whose newest is {newest}: what happened in between is not known here; the events that it holds follow, from {oldest} on"
-        );
+        let message = if after > newest {
+            format!(
+                "event {after} is ahead of this service, whose newest is {newest}: what happened in between is not known here; the events that it holds follow, from {oldest} on"
+            )
+        } else if after > 0 && after + 1 < oldest {
+            format!(
+                "event {after} is older than all that this service holds: what happened after it may be forgotten; the events that it holds follow, from {oldest} on"
+            )
+        } else {
+            return None;
+        };
         Some(pb::Event {
             // A reader that comes back with this number goes on from here.
             sequence: oldest.saturating_sub(1),

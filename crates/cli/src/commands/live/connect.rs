@@ -20,6 +20,10 @@ use crate::input::CliError;
 
 /// A service that does not answer within this is down: people wait for commands.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a service that owes an answer is asked whether it lives, and how long it may be silent then: one that works on a long plan says so
+/// meanwhile, and one that hangs keeps nobody for longer than the two together.
+const ALIVE_EVERY: Duration = Duration::from_secs(10);
+const ALIVE_WITHIN: Duration = Duration::from_secs(10);
 /// The longest answer is a plan over a whole fabric.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -85,16 +89,39 @@ impl ServerArgs {
         // One thread is enough: a command has one request under way at a time.
         let runtime = runtime.map_err(|e| CliError::Failure(format!("cannot start: {e}")))?;
         runtime.block_on(async {
-            let asked = ask(self.channel().await?).await;
-            // A service that wants TLS, or a certificate, says so only when something is asked: until then there is a connection.
-            asked.map_err(|error| match error {
-                CliError::Failure(problem) => match self.wants(&problem) {
-                    Some(fix) => CliError::Failure(format!("{}: {problem}: {fix}", self.server)),
-                    None => CliError::Failure(problem),
-                },
-                error => error,
-            })
+            match ask(self.channel().await?).await {
+                // A service that wants TLS, or a certificate, says so only when something is asked: until then there is a connection.
+                Err(CliError::Failure(problem)) if is_cut_off(&problem) => Err(self.cut_off(&problem).await),
+                asked => asked,
+            }
         })
+    }
+
+    /// Why the connection ended with these words. A second connection tells a service that is gone, or began anew, from one that wants something
+    /// else of us.
+    async fn cut_off(&self, problem: &str) -> CliError {
+        let server = &self.server;
+        let mut channel = match self.channel().await {
+            Ok(channel) => channel,
+            Err(Unreached::Input(error)) => return error,
+            Err(Unreached::Silent { fix: Some(fix), .. }) => return CliError::Failure(format!("{server}: the service is gone: {fix}")),
+            Err(Unreached::Silent { says, fix: None }) => return CliError::Failure(format!("{says}: the service is gone")),
+        };
+        match tokio::time::timeout(CONNECT_TIMEOUT, get(&mut channel, "/healthz")).await {
+            Ok(Ok(_)) => {
+                CliError::Failure(format!("{server}: the service ended the connection, and is there again; start the command again"))
+            }
+            Ok(Err(error)) => {
+                let fix = self.wants(&error.problem()).map_or_else(String::new, |fix| format!(": {fix}"));
+                CliError::Failure(format!("{server}: {problem}{fix}"))
+            }
+            Err(_) => {
+                let seconds = (ALIVE_EVERY + ALIVE_WITHIN).as_secs();
+                CliError::Failure(format!(
+                    "{server}: the service did not answer for {seconds} s: it hangs, or is cut off from here; look at its log"
+                ))
+            }
+        }
     }
 
     /// What a service wants that cuts us off with these words.
@@ -148,13 +175,23 @@ impl ServerArgs {
     pub(crate) async fn channel(&self) -> Result<Channel, Unreached> {
         let refuse = |problem: String| Unreached::Input(CliError::Usage(format!("--server {:?}: {problem}", self.server)));
         let endpoint = Endpoint::from_shared(self.server.clone()).map_err(|e| refuse(e.to_string()))?;
-        let endpoint = match endpoint.uri().scheme_str() {
+        let uri = endpoint.uri();
+        // The library takes the scheme's own port where there is none that it can read, and leaves a path out.
+        let port = uri.authority().and_then(|to| to.as_str().rsplit_once(':')).map(|(_, port)| port).filter(|port| !port.ends_with(']'));
+        if let Some(port) = port.filter(|port| uri.port_u16().is_none() || **port == *"0") {
+            return Err(refuse(format!("no port is {port:?}; ports are 1 to 65535")));
+        }
+        if let Some(path) = uri.path_and_query().filter(|path| path.as_str() != "/") {
+            return Err(refuse(format!("the path {:?} has no meaning here", path.as_str())));
+        }
+        let endpoint = match uri.scheme_str() {
             // The scheme alone decides on TLS, so a certificate in the environment does no harm to a plain address.
             Some("http") => endpoint,
             Some("https") => endpoint.tls_config(self.tls().map_err(Unreached::Input)?).map_err(|e| self.untaken(&causes(&e)))?,
             _ => return Err(refuse("needs http:// or https://".into())),
         };
-        endpoint.connect_timeout(CONNECT_TIMEOUT).connect().await.map_err(|e| self.unreached(&e))
+        let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT).http2_keep_alive_interval(ALIVE_EVERY).keep_alive_timeout(ALIVE_WITHIN);
+        endpoint.connect().await.map_err(|e| self.unreached(&e))
     }
 
     /// Why certificates that could be read cannot be used.
@@ -242,12 +279,20 @@ fn io_kind(error: &(dyn std::error::Error + 'static)) -> Option<io::ErrorKind> {
     std::iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind)
 }
 
-/// Whether a connection that was there ended before anything was said: the words of tonic and hyper, which have no code for it.
+/// Whether a connection that was there ended, or could not be made again: the words of tonic and hyper, which have no code for it.
 fn is_cut_off(said: &str) -> bool {
     said == "transport error"
-        || ["operation was canceled", "http2 error", "h2 protocol error", "connection closed", "broken pipe", "connection error"]
-            .iter()
-            .any(|end| said.contains(end))
+        || [
+            "operation was canceled",
+            "http2 error",
+            "h2 protocol error",
+            "connection closed",
+            "broken pipe",
+            "connection error",
+            "tcp connect error",
+        ]
+        .iter()
+        .any(|end| said.contains(end))
 }
 
 /// An error and what caused it, on one line: the outermost alone is "transport error".
@@ -351,6 +396,26 @@ mod tests {
         says("http://a", Transport("dns error: failed to lookup address information".into()), "no such host");
         let said = CliError::from(at("http://a").unreached(&Transport("moon".into())));
         assert_eq!(said.line(), "http://a: transport error: moon");
+    }
+
+    #[test]
+    fn an_address_with_a_port_that_is_none_or_a_path_is_refused() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let said = |server: &str| match runtime.block_on(at(server).channel()) {
+            Err(Unreached::Input(error)) => error.line(),
+            other => panic!("{server}: {other:?}"),
+        };
+        for (server, part) in
+            [("127.0.0.1:99999", "\"99999\""), ("[::1]:70000", "\"70000\""), ("a:", "\"\""), ("a:7x", ""), ("127.0.0.1:0", "\"0\"")]
+        {
+            let said = said(&format!("http://{server}"));
+            assert!(said.contains("--server") && said.contains(part), "{said}");
+        }
+        assert!(said("http://127.0.0.1:1/foo?a").contains("the path \"/foo?a\""), "{}", said("http://127.0.0.1:1/foo?a"));
+        // An address of the sixth version has colons of its own.
+        for server in ["http://[::1]", "http://[::1]:1", "http://127.0.0.1:1/"] {
+            assert!(matches!(runtime.block_on(at(server).channel()), Err(Unreached::Silent { .. })), "{server}");
+        }
     }
 
     #[test]

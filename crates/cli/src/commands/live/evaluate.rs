@@ -58,15 +58,16 @@ fn table(answer: &EvaluateResponse) -> String {
     for evaluation in &answer.ranked {
         table.row(row(evaluation));
     }
-    let said: Vec<&str> = answer.ranked.iter().flat_map(|e| &e.explanation).map(String::as_str).collect();
-    let said = if said.is_empty() { String::new() } else { format!("\n{}\n", said.join("\n")) };
+    let explained = answer.ranked.iter().filter(|e| !e.explanation.is_empty());
+    let said: String = explained.map(|e| format!("\n{}:\n{}\n", e.id, e.explanation.join("\n"))).collect();
     format!("against plan version {} and fabric version {}\n\n{}{said}", answer.plan_version, answer.fabric_version, table.render())
 }
 
 fn row(evaluation: &Evaluation) -> [String; 9] {
     let optimal = match evaluation.outcome() {
         Outcome::Solved if evaluation.proven => "yes".into(),
-        Outcome::Solved => format!("within {:.4}", evaluation.bound_gap),
+        // Upwards: a bound that is shown as zero would be no bound.
+        Outcome::Solved => format!("within {:.4}", (evaluation.bound_gap * 1e4).ceil() / 1e4),
         Outcome::Loop => "loop".into(),
         Outcome::Unsolved | Outcome::Unspecified => evaluation.reason.clone(),
     };

@@ -45,7 +45,18 @@ pub(crate) fn events(args: &EventsArgs) -> Result<ExitCode, CliError> {
             let after = answer.events.last().map_or(args.after, |e| e.sequence);
             let mut stream = client.watch_events(WatchEventsRequest { after: Some(after) }).await.map_err(refused)?.into_inner();
             // The loop ends with the service's stream or with Ctrl-C, or with who reads the pipe; a user who follows asks for no other end.
-            while let Some(event) = stream.message().await.map_err(refused)? {
+            let mut last = after;
+            loop {
+                let event = tokio::select! {
+                    event = stream.message() => event.map_err(refused)?,
+                    () = output::reader_leaves() => return Ok(()),
+                };
+                let Some(event) = event else {
+                    let problem =
+                        format!("{}: the service ended; `antiphase events --follow --after {last}` goes on", args.server.address());
+                    return Err(CliError::Failure(problem));
+                };
+                last = event.sequence;
                 if !output::print_on(&args.output.render(&event, || line(&event))?)? {
                     break;
                 }

@@ -79,8 +79,14 @@ impl Overview {
 
     /// How many jobs are in each state.
     pub(super) fn jobs_by_state(&self) -> BTreeMap<&'static str, usize> {
+        let let_go: Vec<&str> = free_by_comparison(&self.turns).collect();
         let mut counts = BTreeMap::new();
-        self.jobs.jobs.iter().for_each(|job| *counts.entry(super::jobs::state(job.state())).or_default() += 1);
+        for job in &self.jobs.jobs {
+            // Who takes turns keeps to no slot, and is in the state of those who keep to none.
+            let turns = self.is_led(job) && job.slot.as_ref().is_some_and(|slot| slot.turns) && !let_go.contains(&job.id.as_str());
+            let word = if turns && job.state() == JobState::Free { "by turns" } else { super::jobs::state(job.state()) };
+            *counts.entry(word).or_default() += 1;
+        }
         counts
     }
 
@@ -105,24 +111,32 @@ impl Overview {
         self.turns.groups.iter().flat_map(|group| &group.jobs).find(|one| one.job == job)
     }
 
+    /// Whether the agent that can hold a job is connected.
+    fn is_led(&self, job: &Job) -> bool {
+        let leads = |agent: &Agent, host: &str| agent.state() != AgentState::Lost && agent.host == host;
+        job.slot.as_ref().is_some_and(|slot| self.agents.iter().any(|agent| leads(agent, &slot.leader_host)))
+    }
+
     /// What is in force, in one line: whether anybody waits for anybody.
     pub(super) fn in_force(&self) -> String {
-        let has = |what: fn(&Job) -> bool| self.jobs.jobs.iter().filter(|job| what(job)).count();
-        let turning = has(|job| job.slot.as_ref().is_some_and(|slot| slot.turns));
-        let held = has(|job| job.slot.as_ref().is_some_and(|slot| slot.hold && !slot.turns));
-        let connected = self.agents.iter().any(|agent| agent.state() != AgentState::Lost);
+        let is_apart = |job: &&Job| job.slot.as_ref().is_some_and(|slot| slot.turns || slot.hold);
+        let (led, unled): (Vec<&Job>, Vec<&Job>) = self.jobs.jobs.iter().filter(is_apart).partition(|job| self.is_led(job));
+        let turning = led.iter().filter(|job| job.slot.as_ref().is_some_and(|slot| slot.turns)).count();
+        let (held, unled) = (led.len() - turning, unled.len());
         if self.jobs.jobs.is_empty() {
             return "nothing is in force: no job is committed".into();
-        } else if turning + held == 0 {
+        } else if turning + held + unled == 0 {
             let why =
                 if self.jobs.outlook.is_empty() { "no job is predicted to gain by turns or slots" } else { self.jobs.outlook.as_str() };
             return format!("nothing is in force: {why}");
-        } else if !connected {
-            return format!("nothing is in force: {} jobs should be kept apart, and no agent is connected", turning + held);
+        } else if turning + held == 0 {
+            let any = self.agents.iter().any(|agent| agent.state() != AgentState::Lost);
+            let agents = if any { "no agent that leads them" } else { "no agent" };
+            return format!("nothing is in force: {} should be kept apart, and {agents} is connected", counted(unled, "job"));
         }
         // A plan by turns says who may take turns; whether a group does is what the service found since.
-        let let_go = free_by_comparison(&self.turns).count().min(turning);
-        if let_go > 0 && let_go == turning + held {
+        let let_go = free_by_comparison(&self.turns).filter(|name| led.iter().any(|job| job.id == *name)).count().min(turning);
+        if let_go > 0 && let_go == turning + held + unled {
             return format!("nothing is in force: {let_go} jobs run free, because their groups were let go (antiphase turns says why)");
         }
         let part = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
@@ -130,6 +144,7 @@ impl Overview {
             part(turning - let_go, "take turns"),
             part(held, "keep to slots"),
             part(let_go, "run free, because their groups were let go (antiphase turns says why)"),
+            part(unled, "run free, because no agent that leads them is connected"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         format!("of {} jobs {}", self.jobs.jobs.len(), parts.join(", "))
@@ -273,6 +288,12 @@ pub(super) mod tests {
         let said = "of 2 jobs 1 take turns, 1 run free, because their groups were let go (antiphase turns says why)";
         assert_eq!(now.in_force(), said);
         now.turns = overview().turns;
+        // The agent of one of them leads none of the other's hosts.
+        if let Some(slot) = &mut now.jobs.jobs[0].slot {
+            slot.leader_host = "h2".into();
+        }
+        assert_eq!(now.in_force(), "of 2 jobs 1 take turns, 1 run free, because no agent that leads them is connected");
+        assert_eq!(now.jobs_by_state().into_iter().collect::<Vec<_>>(), [("by turns", 1), ("free", 1)]);
         assert_eq!(now.wrong(), ["1 agent lost: h2", "job a repeats every 130.000 ms, planned with 100.000 ms"]);
         now.agents.remove(0);
         assert_eq!(now.in_force(), "nothing is in force: 2 jobs should be kept apart, and no agent is connected");

@@ -167,7 +167,7 @@ service   http://s ready, plan version 7
 fabric    version 1: 4 hosts, 12 links
 in force  of 2 jobs 2 take turns
 agents    1 connected, 1 lost
-jobs      2 free
+jobs      2 by turns
 groups    1 by turns
 worst     x->y at 0.7000 (a, b); u->v at 0.9000 (a, b)
 

@@ -90,8 +90,8 @@ impl View {
     pub(super) fn rows(&self) -> Vec<&Row> {
         let Order { column, descending } = self.order();
         let mut rows: Vec<&Row> = self.sheets[self.sheet].rows.iter().filter(|row| row.contains(&self.filter)).collect();
-        // Equal ones in the order of their names, or they would dance from one answer to the next.
-        rows.sort_by(|a, b| a.keys[column].order(&b.keys[column], descending).then_with(|| a.name.cmp(&b.name)));
+        // The sort is stable: equal ones stay as the service lists them, links worst first and the others by name.
+        rows.sort_by(|a, b| a.keys[column].order(&b.keys[column], descending));
         rows
     }
 
