@@ -68,7 +68,11 @@ impl Gates {
         let mut first_error = Ok(());
         for job in led {
             // A job that is still led keeps its reader and totals; what stays in `before` is closed at the end.
-            let opened = before.remove(job).map_or_else(|| GateOfJob::open(self.made_by, directory, job, now), Ok);
+            // A report that somebody removed is made anew, as its page is.
+            let opened = before
+                .remove(job)
+                .filter(|gate| !gate.reader.is_gone())
+                .map_or_else(|| GateOfJob::open(self.made_by, directory, job, now), Ok);
             match opened {
                 Ok(gate) => drop(self.jobs.insert(job.to_owned(), gate)),
                 Err(error) if first_error.is_ok() => first_error = Err(error),

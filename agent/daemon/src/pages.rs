@@ -79,13 +79,7 @@ impl Pages {
     /// # Errors
     /// What the file system says.
     pub fn new(directory: &Path, host: &str) -> io::Result<Self> {
-        // A directory that is there keeps its mode: the operator or systemd has decided on it.
-        if !directory.is_dir() {
-            fs::create_dir_all(directory)?;
-            fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
-        }
-        // Containers mount it by itself before there is a job. Where it cannot be made now, the first report says why.
-        let _ = report::make_folder(directory);
+        make_directory(directory)?;
         Ok(Self {
             directory: directory.into(),
             host: host.into(),
@@ -222,15 +216,22 @@ impl Pages {
         }
     }
 
-    /// Writes every page.
-    pub fn beat(&mut self, clock: Option<&ClockEstimate>, now: NodeTime) {
+    /// Writes every page, and makes those that are not there. Whether one was made.
+    pub fn beat(&mut self, clock: Option<&ClockEstimate>, now: NodeTime) -> bool {
+        let mut made_one = false;
         for (job, led) in &mut self.led {
+            if let Some(page) = led.page.take_if(|page| !page.is_there()) {
+                tracing::warn!(job, directory = %self.directory.display(), "the page's file is gone, or another one is in its place: it is made anew");
+                // Gates that have the old one mapped look for the new one.
+                let _ = page.remove();
+            }
             if led.page.is_none() {
-                match PageWriter::create(&self.directory, job) {
+                let made = make_directory(&self.directory).and_then(|()| PageWriter::create(&self.directory, job));
+                match made {
                     Ok(page) => {
                         let held = how_held(led.turn.is_some(), led.slot.hold);
                         tracing::info!(job, plan_version = led.slot.plan_version, held, "page");
-                        (led.page, led.error) = (Some(page), None);
+                        (led.page, led.error, made_one) = (Some(page), None, true);
                     }
                     Err(error) => {
                         self.errors += 1;
@@ -246,6 +247,7 @@ impl Pages {
                 page.write(&schedule);
             }
         }
+        made_one
     }
 
     /// Takes every page back: gates go at once instead of waiting for the heartbeat to grow old.
@@ -295,6 +297,18 @@ impl Pages {
             }
         }
     }
+}
+
+/// Makes the directory of the pages where there is none, readable by everybody.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    // A directory that is there keeps its mode: the operator or systemd has decided on it.
+    if !directory.is_dir() {
+        fs::create_dir_all(directory)?;
+        fs::set_permissions(directory, fs::Permissions::from_mode(DIRECTORY_MODE))?;
+    }
+    // Containers mount it by itself before there is a job. Where it cannot be made now, the first report says why.
+    let _ = report::make_folder(directory);
+    Ok(())
 }
 
 /// What else is on the file system of a directory of pages, if it is not its own.

@@ -258,8 +258,11 @@ impl Agent {
 
     fn beat(&mut self) {
         let clock = self.clock();
-        self.pages.beat(clock.as_ref(), now());
-        // A socket that could not be bound is tried again.
+        if self.pages.beat(clock.as_ref(), now()) {
+            // Whoever removed a page may have removed its report.
+            self.follow();
+        }
+        // A socket that could not be bound, or that is gone, is bound again.
         self.turns.follow(&self.pages);
     }
 

@@ -296,7 +296,13 @@ impl Turns {
         }
         if self.jobs.is_empty() {
             self.close();
-        } else if self.socket.is_none() {
+            return;
+        }
+        if self.socket.as_ref().is_some_and(|socket| !socket.reader.is_there()) {
+            tracing::warn!("the socket for the notes of gates is gone, or another file is in its place: it is made anew");
+            self.close();
+        }
+        if self.socket.is_none() {
             match Socket::bind(pages.directory()) {
                 Ok(socket) => (self.socket, self.error) = (Some(socket), None),
                 Err(error) => {

@@ -327,6 +327,34 @@ async fn mute(address: std::net::SocketAddr) -> Vec<TcpStream> {
     streams
 }
 
+/// A node's clean-up, or a mount that came late: what was there before is made anew, under its own names.
+#[tokio::test]
+async fn what_somebody_removes_from_the_directory_of_pages_comes_back() {
+    let running = Running::start().await;
+    running.connect(1);
+    running.session.plans.send(HostPlan { plan_version: 5, slots: vec![Slot { hold: false, turns: true, ..slot() }] }).await.unwrap();
+    let directory = running.folder.path().join("run");
+    let files = ["train-7.page", "reports/train-7.report", "turns.sock"].map(|file| directory.join(file));
+    let there = async || {
+        while !files.iter().all(|file| file.exists()) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, there()).await.unwrap();
+    for removed in [&files[0], &files[2], &directory] {
+        if removed.is_dir() {
+            fs::remove_dir_all(removed).unwrap()
+        } else {
+            fs::remove_file(removed).unwrap()
+        }
+        timeout(PATIENCE, there()).await.unwrap_or_else(|_| panic!("{} was removed, and not everything came back", removed.display()));
+    }
+    // A new gate is heard: only a start whose note was sent waits for an answer, which no service gives here.
+    let gate = gate::Gate::open(&gate::Config::new(&directory, JobName::try_new("train-7").unwrap()));
+    let outcome = tokio::task::spawn_blocking(move || gate.step()).await.unwrap();
+    assert!(outcome.held > Nanos(0), "{outcome:?}");
+}
+
 /// As SIGHUP does it: the next agent is made while the first one works, and gates and scrapers notice nothing.
 #[tokio::test]
 async fn an_agent_that_is_configured_anew_keeps_its_pages_and_its_port() {

@@ -85,6 +85,37 @@ fn a_heartbeat_keeps_a_page_and_silence_opens_the_gate() {
     assert_eq!(read(directory.path(), "a").unwrap().distrust(at(61_000)), Some(Reason::Expired));
 }
 
+/// Found by a stranger: a page whose file was removed was counted as kept, and no new gate found one until the job was planned anew.
+#[test]
+fn a_page_that_was_removed_or_replaced_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("run");
+    let mut pages = Pages::new(&folder, HOST).unwrap();
+    let clock = clock(1_000);
+    pages.apply(&plan(1, &[slot("a")]), Some(&clock), now());
+    let file = folder.join("a.page");
+    let spoilt: [&dyn Fn(); 3] = [
+        &|| fs::remove_file(&file).unwrap(),
+        &|| {
+            fs::remove_file(&file).unwrap();
+            fs::write(&file, b"another").unwrap();
+        },
+        &|| fs::remove_dir_all(&folder).unwrap(),
+    ];
+    for spoil in spoilt {
+        let mapped = PageReader::open(&folder, &JobName::try_new("a").unwrap()).unwrap();
+        spoil();
+        assert!(pages.beat(Some(&clock), now()));
+        assert_eq!(mapped.read(), Err(Reason::NoPage), "a gate that has the old one looks for the new one");
+        assert_eq!(read(&folder, "a").unwrap().distrust(now()), None);
+        assert_eq!((pages.len(), pages.errors()), (1, 0));
+    }
+    // Nothing is made anew where nothing was spoilt.
+    let mapped = PageReader::open(&folder, &JobName::try_new("a").unwrap()).unwrap();
+    assert!(!pages.beat(Some(&clock), now()));
+    assert_eq!(mapped.read().unwrap().distrust(now()), None);
+}
+
 #[test]
 fn when_the_clock_moves_the_slot_moves() {
     let directory = tempfile::tempdir().unwrap();

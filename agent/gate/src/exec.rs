@@ -12,7 +12,7 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     fmt,
-    io::{self, ErrorKind, Write},
+    io::ErrorKind,
     os::unix::process::CommandExt,
     path::PathBuf,
     process::Command,
@@ -20,7 +20,7 @@ use std::{
 
 use gate_core::StepOutcome;
 
-use crate::{Config, Gate, JobName, NameError};
+use crate::{Config, Gate, JobName, NameError, complain};
 
 /// Exit code for arguments that make no sense.
 pub const USAGE: i32 = 2;
@@ -172,9 +172,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
 }
 
-/// One line on standard error. Standard error may be a full disk or a pipe that nobody reads; the program runs all the same.
+/// One line on standard error, where there is room for it: standard error may be a full disk, or a pipe that nobody reads, and the program
+/// starts all the same.
 fn say(what: &dyn fmt::Display) {
-    let _ = writeln!(io::stderr(), "gate exec: {what}");
+    complain(format!("gate exec: {what}\n").as_bytes());
 }
 
 #[cfg(test)]

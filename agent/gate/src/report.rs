@@ -203,6 +203,12 @@ impl ReportReader {
         Ok(Self { path: job.stem().report(directory), file: None })
     }
 
+    /// Whether the file that it reads has no name any more: a gate that is opened now finds another one, or none.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| fstat(file).is_ok_and(|found| found.st_nlink == 0))
+    }
+
     /// Removes the file, when the job is gone. A gate that still writes it notices and stops.
     ///
     /// # Errors

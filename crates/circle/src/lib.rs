@@ -32,8 +32,8 @@ pub use budget::{Cancel, Effort};
 pub use model::{
     affinity::{Affinity, Rotated, compose, coupled_groups},
     problem::{
-        DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, Phase, Problem, ProblemBuilder,
-        ProblemError, ProblemLink, RATE_MBPS_MAX,
+        DemandId, JOBS_MAX, JOBS_PER_LINK_MAX, LINKS_MAX, Member, PERIOD_TICKS_MAX, PHASES_ON_LINKS_MAX, PHASES_PER_DEMAND_MAX, Phase,
+        Problem, ProblemBuilder, ProblemError, ProblemLink, RATE_MBPS_MAX,
     },
 };
 pub use search::EXACT_JOBS_MAX;

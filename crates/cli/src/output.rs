@@ -31,11 +31,16 @@ impl Output {
     pub(crate) fn render<T: Serialize>(self, answer: &T, table: impl FnOnce() -> String) -> Result<String, CliError> {
         match self {
             // What is not in a cell of a table is sentences, one a line, and some are of the service.
-            Self::Table => Ok(table().lines().map(|line| OneLine(line).to_string() + "\n").collect()),
+            Self::Table => Ok(escaped(&table())),
             Self::Json => json(answer),
             Self::Yaml => yaml(answer),
         }
     }
+}
+
+/// Lines for a terminal, in which nothing is a code of the terminal's.
+pub(crate) fn escaped(text: &str) -> String {
+    text.lines().map(|line| OneLine(line).to_string() + "\n").collect()
 }
 
 /// A document that says what it is in its first key.

@@ -128,6 +128,8 @@ pub struct Evaluation {
     pub(crate) headroom_permille: u32,
     pub(crate) control: Control,
     pub(crate) turns_objective: turns::Objective,
+    /// Whether what is proven is so of all shifts: not where the paper's rules decide.
+    pub(crate) searches_all: bool,
     pub(crate) parts: Vec<Part>,
 }
 

@@ -4,7 +4,7 @@ mod turns;
 
 use alloc::{string::String, sync::Arc, vec, vec::Vec};
 
-use circle::Phase;
+use circle::{PROOF_TOLERANCE, Phase};
 use units::{JobId, LinkId, Nanos, Rate};
 
 use crate::{
@@ -42,7 +42,7 @@ impl Evaluation {
         let mut out: Vec<Explanation> = Vec::new();
         for part in &self.parts {
             let Ok(answer) = &part.solved.answer else { continue };
-            out.extend((0..part.solved.content.links.len()).filter_map(|l| explain_link(cluster, part, answer, l)));
+            out.extend((0..part.solved.content.links.len()).filter_map(|l| explain_link(cluster, part, answer, l, self.searches_all)));
         }
         // The sort is stable, so links of equal scores stay in the order of components.
         out.sort_by(|a, b| a.score.unwrap_or(1.0).total_cmp(&b.score.unwrap_or(1.0)));
@@ -74,7 +74,7 @@ struct Sharer<'a> {
     phases: &'a Arc<[Phase]>,
 }
 
-fn explain_link(cluster: &Cluster<'_>, part: &Part, answer: &Answer, l: usize) -> Option<Explanation> {
+fn explain_link(cluster: &Cluster<'_>, part: &Part, answer: &Answer, l: usize, searches_all: bool) -> Option<Explanation> {
     let link = &part.solved.content.links[l];
     let sharer = |((job, _), phases): (&(u32, u32), _)| Sharer {
         name: name(cluster, part.jobs[*job as usize]),
@@ -85,16 +85,18 @@ fn explain_link(cluster: &Cluster<'_>, part: &Part, answer: &Answer, l: usize) -
     let sharers: Vec<Sharer<'_>> = link.members.iter().zip(&part.solved.demands[l]).map(sharer).collect();
     let capacity = Rate(link.capacity);
     let links = part.links_of(l);
+    let score = answer.scores[l].score;
     Some(Explanation {
         link: links.first().map(|l| cluster.fabric.link_name(*l)),
         more_links: links.len().checked_sub(1)?,
         jobs: sharers.iter().map(|s| s.name.clone()).collect(),
-        score: Some(answer.scores[l].score),
-        reason: reason(&sharers, capacity, answer.optimality.proven),
+        score: Some(score),
+        // Robust mode proves the worst case, and the paper's rules their own grid: of what all shifts can do that says nothing.
+        reason: reason(&sharers, capacity, score, answer.optimality.proven && searches_all && answer.robust_loss.is_none()),
     })
 }
 
-fn reason(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Reason {
+fn reason(sharers: &[Sharer<'_>], capacity: Rate, score: f64, proven: bool) -> Reason {
     let peak = |s: &Sharer<'_>| s.phases.iter().map(|p| p.rate).max().unwrap_or(Rate::ZERO);
     // A link of one job is reported only if the job exceeds it alone (`State::Overrun`).
     if let [only] = sharers {
@@ -107,7 +109,9 @@ fn reason(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Reason {
     let after = over_capacity(capacity, &turns(true));
     let moved: Vec<_> = sharers.iter().filter(|s| s.shift.shift > 0).map(|s| (s.name.clone(), Nanos(s.shift.shift))).collect();
     let slack = Nanos(sharers.iter().map(|s| s.shift.slack).min().unwrap_or(0));
-    if after.over.0 > 0 {
+    // Where periods repeat together only after very long the overlap is sampled, and what is seldom is not seen; the score counts it.
+    let remains = after.over.0 > 0 || (!after.exact && score < 1.0 - PROOF_TOLERANCE);
+    if remains {
         let alone = sharers.iter().find(|s| peak(s) > capacity);
         let why = match alone {
             Some(s) => Remainder::AloneExceeds { job: s.name.clone(), peak: peak(s), capacity },
@@ -127,14 +131,14 @@ fn remainder(sharers: &[Sharer<'_>], capacity: Rate, proven: bool) -> Remainder 
     if let Some(s) = sharers.iter().find(|s| busy(s) == s.period) {
         return Remainder::AlwaysOn { job: s.name.clone() };
     }
-    // Percent of the link, each job rounded up to a thousandth of a percent so that the sum is not below the truth.
+    // Millionths of a percent of the link, rounded down for each job: more than the whole is said only where it is more.
     let duty = |s: &Sharer<'_>| -> u128 {
         let volume: u128 = s.phases.iter().map(|p| u128::from(p.rate.0) * u128::from(p.end.0 - p.start.0)).sum();
-        (volume * 100_000).div_ceil(u128::from(s.period) * u128::from(capacity.0))
+        volume * 100_000_000 / (u128::from(s.period) * u128::from(capacity.0))
     };
-    let percent = sharers.iter().map(duty).sum::<u128>().div_ceil(1_000) as u64;
-    if percent > 100 {
-        return Remainder::Duty { percent };
+    let millionths = sharers.iter().map(duty).sum::<u128>();
+    if millionths > 100_000_000 {
+        return Remainder::Duty { percent: millionths.div_ceil(1_000_000) as u64 };
     }
     let loosest = sharers.iter().min_by(|a, b| {
         // Two fractions lock / period are compared crosswise, which needs no rounding.
@@ -162,7 +166,7 @@ mod tests {
     fn why(jobs: &[(String, u64, Shift, Arc<[Phase]>)]) -> Reason {
         let sharers: Vec<_> =
             jobs.iter().map(|(n, period, shift, phases)| Sharer { name: n.clone(), period: *period, shift: *shift, phases }).collect();
-        reason(&sharers, Rate(10), true)
+        reason(&sharers, Rate(10), 1.0, true)
     }
 
     fn remaining(jobs: &[(String, u64, Shift, Arc<[Phase]>)]) -> Remainder {

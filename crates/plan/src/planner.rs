@@ -59,13 +59,13 @@ pub fn rank_until(
 pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
     // Costs closer than the rounding of their sums are equal.
     // A comparison with a tolerance would not be transitive, so costs are rounded before they are compared.
-    let rounded = |cost: f64| (cost / PROOF_TOLERANCE) as i64;
+    let rounded = |cost: f64| (cost / PROOF_TOLERANCE).round() as i64;
     evaluations.sort_by_key(|e| {
         let (loss, time) = (e.scores.map(|s| rounded(-s.score)), e.times.map(|t| rounded(t.interleaved)));
         let (cost, tie) = match objective {
             Objective::Score => (loss, time),
             Objective::Time => (time, loss),
-            Objective::Quiet => (e.overlap().map(|overlap| (overlap / QUIET_STEP) as i64), time),
+            Objective::Quiet => (e.overlap().map(|overlap| (overlap / QUIET_STEP).round() as i64), time),
         };
         // `None` sorts before all costs, so the first key puts candidates without a cost last; the index makes the order total.
         (cost.is_none(), cost, tie, e.shared_links, e.index)
@@ -318,6 +318,7 @@ impl<'a> Planner<'a> {
             headroom_permille: self.options.headroom_permille,
             control: self.options.control,
             turns_objective: self.options.turns_objective,
+            searches_all: self.options.mode != Mode::Cassini,
             parts: Vec::new(),
         };
         let contention = match prepared {

@@ -201,11 +201,23 @@ impl fmt::Display for Explanation {
             }
             // Shifts serve all links together, and lower what is sent beyond the capacity rather than the time of it: on a single link the
             // overlap may even grow, though other shifts would shorten it.
-            Reason::Remains { before, after, moved, why } if moved.is_empty() || after.over >= before.over => {
+            // Too seldom for the sample, and not never.
+            Reason::Remains { before, after, moved, why } if after.over.0 == 0 && (before.over.0 == 0 || moved.is_empty()) => {
+                write!(f, "{} meet for a small part of the time: {why}", list(jobs))
+            }
+            Reason::Remains { before, after, moved, why } if after.over.0 == 0 => {
+                write!(f, "{}; shifting {} leaves a small part of it: {why}", Met(jobs, before), shifts(moved))
+            }
+            Reason::Remains { before, after, moved, why } if moved.is_empty() || after.over == before.over => {
                 write!(f, "{}, and the best shifts found do not shorten it: {why}", Met(jobs, before))
             }
+            Reason::Remains { before, after, moved, why } if after.over > before.over => {
+                let about = if after.exact { "" } else { "about " };
+                write!(f, "{}, and {about}{} with the best shifts found: {why}", Met(jobs, before), Time(after.over))
+            }
             Reason::Remains { before, after, moved, why } => {
-                write!(f, "{}; shifting {} leaves {}: {why}", Met(jobs, before), shifts(moved), Time(after.over))
+                let about = if after.exact { "" } else { "about " };
+                write!(f, "{}; shifting {} leaves {about}{}: {why}", Met(jobs, before), shifts(moved), Time(after.over))
             }
             Reason::AloneExceeds { job, peak, capacity } => {
                 write!(f, "{job} alone demands {peak} of {capacity}; no shift can help")

@@ -139,6 +139,11 @@ impl<T> Waiting<T> {
         }
     }
 
+    /// Whether nobody waits for the answer any more: a request that ran out of time, or a client that left.
+    pub(crate) fn is_left(&self) -> bool {
+        self.reply.is_closed()
+    }
+
     /// Says what became of it; whoever went away needs no answer.
     pub(crate) fn answer(self, answer: T) {
         // The span ends before the request's does.

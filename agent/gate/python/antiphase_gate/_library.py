@@ -152,6 +152,9 @@ def load():
             error = None
             for path in _paths():
                 try:
+                    # The loader would wait for whoever writes a FIFO.
+                    if "/" in path and os.path.exists(path) and not os.path.isfile(path):
+                        raise OSError("%s is no file" % path)
                     _calls = Calls(path)
                     _calls.path = path
                     break

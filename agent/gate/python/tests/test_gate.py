@@ -5,6 +5,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -394,6 +395,31 @@ class WithoutLibrary(unittest.TestCase):
             status, text = ended(code, "-W", "error", ANTIPHASE_JOB="a/b", **environment)
             self.assertEqual((status, last(text)), (0, "no-library"), text)
             self.assertNotIn("Traceback", text)
+
+    def test_a_standard_error_that_takes_no_line_changes_nothing(self):
+        code = "import antiphase_gate as g; print(g.step().reason)"
+        environment = dict(os.environ, ANTIPHASE_GATE_LIBRARY="/nonexistent/lib.so", ANTIPHASE_JOB="j")
+        unread, gone = os.pipe(), os.pipe()
+        os.close(gone[0])
+        os.set_blocking(unread[1], False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(unread[1], bytes(65536))
+        os.set_blocking(unread[1], True)
+        with open("/dev/full", "wb") as full:
+            for name, stream in (("nobody reads it", unread[1]), ("its reader is gone", gone[1]), ("full", full.fileno())):
+                with self.subTest(name):
+                    job = subprocess.run(
+                        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=stream, text=True, timeout=60
+                    )
+                    self.assertEqual((job.returncode, last(job.stdout)), (0, "no-library"))
+
+    def test_a_library_that_is_no_file_is_none(self):
+        with tempfile.TemporaryDirectory() as directory:
+            fifo = os.path.join(directory, "lib.so")
+            os.mkfifo(fifo)
+            text = python("import antiphase_gate; print(antiphase_gate.step().reason)", ANTIPHASE_GATE_LIBRARY=fifo)
+            self.assertEqual(last(text), "no-library", text)
 
     def test_what_is_missing_for_a_hold_is_named_and_the_exit_code_says_so(self):
         code = "import runpy; runpy.run_module('antiphase_gate', run_name='__main__')"

@@ -120,6 +120,12 @@ impl NoteReader {
         Ok(Self { socket: ManuallyDrop::new(socket), path: path.to_owned(), id: (made.dev(), made.ino()) })
     }
 
+    /// Whether the socket's name still stands for it: somebody may have removed or replaced it. Costs a system call.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|there| (there.dev(), there.ino()) == self.id)
+    }
+
     /// The next datagram; `Ok(None)` for one that is no note. Anybody may send any number of datagrams, so the caller bounds how
     /// many it reads before it does something else.
     ///

@@ -103,6 +103,13 @@ impl PageWriter {
         futex::wake_all(&self.words.all()[SEQUENCE_AT]);
     }
 
+    /// Whether the page's name still stands for the page: somebody may have removed or replaced the file, or mounted over its directory. Costs
+    /// a system call.
+    #[must_use]
+    pub fn is_there(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|there| id(&there) == self.id)
+    }
+
     /// Takes the page back: gates that have it mapped go, and look for a new one.
     ///
     /// # Errors

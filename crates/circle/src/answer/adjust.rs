@@ -75,12 +75,12 @@ pub struct Adjustment {
 /// ```
 ///
 /// # Errors
-/// [`SolveError::ShiftCount`].
+/// [`SolveError::ShiftCount`] and [`SolveError::TooManyPhases`].
 pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], tolerance: f64) -> Result<Adjustment, SolveError> {
     if current.len() != problem.periods().len() {
         return Err(SolveError::ShiftCount { given: current.len(), jobs: problem.periods().len() });
     }
-    let view = View::new(problem, options.effort);
+    let view = View::new(problem, options.effort)?;
     let tolerance = tolerance.max(0.0);
     if let Some(adjusted) = in_place(&view, problem, options.effort, current, tolerance) {
         return Ok(adjusted);

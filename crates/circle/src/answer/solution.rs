@@ -136,6 +136,12 @@ pub enum SolveError {
         /// How many jobs there are.
         jobs: usize,
     },
+    /// More phases than [`crate::PHASES_ON_LINKS_MAX`] on all links.
+    #[error("{phases} phases on all links, of which equal ones count once; at most {}", crate::PHASES_ON_LINKS_MAX)]
+    TooManyPhases {
+        /// How many there are.
+        phases: u64,
+    },
     /// [`crate::Cancel::cancel`] was called.
     #[error("cancelled")]
     Cancelled,

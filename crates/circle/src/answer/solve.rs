@@ -21,7 +21,7 @@ use crate::{
     },
     model::{
         affinity::{self, LinkClass, Rotated},
-        problem::Problem,
+        problem::{PHASES_ON_LINKS_MAX, Problem},
     },
     search::{
         Optimum,
@@ -58,7 +58,7 @@ const PARALLEL_SETS_MIN: usize = 16;
 /// ```
 ///
 /// # Errors
-/// [`SolveError::PerimeterOverflow`] in paper mode.
+/// [`SolveError::TooManyPhases`], and [`SolveError::PerimeterOverflow`] in paper mode.
 pub fn solve(problem: &Problem, options: &Options) -> Result<Solution, SolveError> {
     Ok(solve_counted(problem, options, None)?.0)
 }
@@ -75,7 +75,7 @@ pub fn solve_until(problem: &Problem, options: &Options, cancel: &Cancel) -> Res
 
 /// [`solve`], and about how much work the search for the optimum was, in units of 10 ns.
 pub(crate) fn solve_counted(problem: &Problem, options: &Options, cancel: Option<&Cancel>) -> Result<(Solution, u64), SolveError> {
-    let view = View { cancel: cancel.cloned(), ..View::new(problem, options.effort) };
+    let view = View { cancel: cancel.cloned(), ..View::new(problem, options.effort)? };
     match options.mode {
         Mode::Exact => {
             let parts = view.solved_parts(options);
@@ -90,12 +90,12 @@ pub(crate) fn solve_counted(problem: &Problem, options: &Options, cancel: Option
 /// Scores given shifts; `shifts[j]` is the delay of job `j`, taken modulo its period.
 ///
 /// # Errors
-/// [`SolveError::ShiftCount`].
+/// [`SolveError::ShiftCount`] and [`SolveError::TooManyPhases`].
 pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveError> {
     if shifts.len() != problem.periods().len() {
         return Err(SolveError::ShiftCount { given: shifts.len(), jobs: problem.periods().len() });
     }
-    let view = View::new(problem, Effort::Thorough);
+    let view = View::new(problem, Effort::Thorough)?;
     let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
     let mut solution = view.standing(Outcome::Evaluated, &shifts);
     // No score exceeds 1, so no shifts can be better by more than what is missing to 1.
@@ -219,11 +219,16 @@ fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Self {
+    pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Result<Self, SolveError> {
         // A link of one job is in no mean, and no shift changes its score.
         let classes = affinity::merge(problem, 2);
+        let members = classes.iter().flat_map(|class| &problem.links()[class.link].members);
+        let phases = members.map(|member| problem.phases(member.demand).len() as u64).sum();
+        if phases > PHASES_ON_LINKS_MAX {
+            return Err(SolveError::TooManyPhases { phases });
+        }
         let atoms_each = folded::atoms_each(classes.len());
-        Self::of_classes(problem, effort, classes, atoms_each)
+        Ok(Self::of_classes(problem, effort, classes, atoms_each))
     }
 
     fn of_classes(problem: &'a Problem, effort: Effort, classes: Vec<LinkClass>, atoms_each: usize) -> Self {

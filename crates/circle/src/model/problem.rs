@@ -9,6 +9,9 @@ use units::{JobId, LinkId, Rate, Ticks};
 pub const PERIOD_TICKS_MAX: u64 = 1 << 48;
 /// Most phases in one demand. A pipeline of 64 stages and 512 micro-batches has 1025 bursts.
 pub const PHASES_PER_DEMAND_MAX: usize = 4_096;
+/// Most phases on all links of one problem, where equal links count once: each is kept on the circle of its link, some 350 bytes, so that this
+/// is 0.75 GB. A fabric of ten thousand links with twenty jobs of ten phases on each has as many.
+pub const PHASES_ON_LINKS_MAX: u64 = 1 << 21;
 /// Most jobs in one problem.
 pub const JOBS_MAX: usize = 100_000;
 /// Most links in one problem.

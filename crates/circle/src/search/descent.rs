@@ -46,8 +46,13 @@ pub(crate) fn best_shift(
     }
     alignments.sort_unstable();
     alignments.dedup();
-    workspace.budget.charge((LOOKUP_WORK * group.spans(job) + 10) * alignments.len() as u64);
+    let each = LOOKUP_WORK * group.spans(job) + 10;
     for shift in alignments {
+        // One job on thousands of links takes a millisecond for each shift: what was found so far is as good a shift as any.
+        if workspace.budget.is_spent() {
+            break;
+        }
+        workspace.budget.charge(each);
         let cost = response.at(shift);
         // A gain within the tolerance is rounding: the job stays, so that sweeps come to an end.
         if cost < best.1 - PROOF_TOLERANCE {

@@ -23,6 +23,9 @@ const PLAIN_REPEATS: u64 = 5;
 const SWEEP_PIECES: u64 = 256;
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
 const ALIGNMENTS_MIN: u64 = 64;
+/// How many times as many lookups two jobs have who share one circle with nobody: of a hundred phases each, all alignments are looked at, which takes
+/// a tenth of a second.
+const ALONE_LOOKUPS: u64 = 1 << 4;
 /// Fewest alignments of a pair that are kept where many groups share the work.
 const ALIGNMENTS_MIN_SHARED: u64 = 8;
 /// A group with less work than this, in units of 10 ns, shares with many.
@@ -83,6 +86,12 @@ impl Group {
         Self { jobs: group_jobs, circles, plain, swept, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
     }
 
+    /// Lookups that an effort spends on a pair. Two jobs on one circle are all that their search has to do, so it may take longer.
+    fn lookups(&self, effort: Effort) -> u64 {
+        let is_alone = effort != Effort::Fast && self.jobs.len() == 2 && self.circles.len() == 1;
+        effort.lookups_max() * if is_alone { ALONE_LOOKUPS } else { 1 }
+    }
+
     /// Lookups that one shift of a job costs, in pairs.
     pub(crate) fn spans(&self, job: usize) -> u64 {
         self.jobs[job].on.iter().map(|&(c, m)| self.circles[c].members[m].folded.spans.len() as u64).sum()
@@ -90,7 +99,7 @@ impl Group {
 
     /// Fits the alignments that are looked at to the work that the group may spend.
     pub(crate) fn limit(&mut self, effort: Effort, work_max: u64) {
-        self.lookups_max = effort.lookups_max();
+        self.lookups_max = self.lookups(effort);
         if effort != Effort::Fast && work_max < WORK_SHARED {
             // Each ordered pair of jobs may be asked about, so the work is divided evenly among the pairs.
             let pairs = (self.jobs.len() * self.jobs.len().saturating_sub(1)).max(1) as u64;

@@ -140,6 +140,7 @@ fn answer(args: &SolveArgs, scenario: &mut Scenario, options: &Options) -> Resul
             let name = &scenario.links[link.index()];
             CliError::Failure(format!("{}: link {name:?}: the LCM of its periods overflows; use --mode exact", args.file.display()))
         }
+        error @ SolveError::TooManyPhases { .. } => CliError::input(&args.file, error),
         other => CliError::Failure(other.to_string()),
     };
     if let Some(text) = &args.shifts {

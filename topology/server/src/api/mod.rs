@@ -18,7 +18,7 @@ mod weight;
 use std::{
     future::poll_fn,
     pin::pin,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
     task::Poll,
     time::Duration,
 };
@@ -91,6 +91,8 @@ pub struct Api(Arc<Inner>);
 struct Inner {
     controller: ControllerHandle,
     health: StoreHealth,
+    /// Whether the controller was seen to have a fabric, which it keeps.
+    has_fabric: AtomicBool,
     telemetry: TelemetryHandle,
     discovery: Discovery,
     events: EventLog,
@@ -155,6 +157,7 @@ impl Api {
         Self(Arc::new(Inner {
             controller: parts.controller,
             health: parts.health,
+            has_fabric: AtomicBool::new(false),
             telemetry: parts.telemetry,
             discovery: parts.discovery,
             events: parts.events,

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Instant,
 };
 
@@ -259,14 +259,13 @@ impl Api {
     /// # Errors
     /// Why not: the store, the fabric, or stopping.
     pub async fn ready(&self) -> Result<(), ApiError> {
-        let fabric = self.0.controller.fabric().await?;
+        // A fabric never goes again. So a controller that makes a long plan is asked once only, and a probe is answered meanwhile.
+        let has_fabric = self.0.has_fabric.load(Ordering::Relaxed) || self.0.controller.fabric().await?.is_some();
+        self.0.has_fabric.store(has_fabric, Ordering::Relaxed);
         if let Some(problem) = self.0.health.problem(Instant::now()) {
             return Err(ApiError::new(Kind::Unavailable, &format!("the state file is in doubt or cannot be written: {problem}")));
         }
-        match fabric {
-            Some(_) => Ok(()),
-            None => Err(ApiError::new(Kind::Unavailable, &"no fabric is set").hint("PUT /v1alpha1/fabric")),
-        }
+        if has_fabric { Ok(()) } else { Err(ApiError::new(Kind::Unavailable, &"no fabric is set").hint("PUT /v1alpha1/fabric")) }
     }
 }
 

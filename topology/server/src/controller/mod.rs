@@ -274,6 +274,11 @@ impl Task {
     }
 
     fn begin(&mut self, change: Change, mut reply: Answer) {
+        // A plan costs up to seconds: one for which nobody waits would keep those who do. Whoever was told that the outcome is unknown finds
+        // by the key that nothing was done.
+        if reply.is_left() {
+            return;
+        }
         reply.plans();
         self.next_request += 1;
         let request = RequestId(self.next_request);

@@ -105,7 +105,9 @@ async fn choose(
     let id = match named {
         Some(id) => id.to_owned(),
         None => {
-            let asked = EvaluateRequest { jobs: request.jobs.clone(), candidates: candidates.clone(), ..EvaluateRequest::default() };
+            // Predicted times tell candidates of equal scores apart, as in what `antiphase evaluate` shows.
+            let (these, candidates) = (request.jobs.clone(), candidates.clone());
+            let asked = EvaluateRequest { jobs: these, candidates, predict: true, ..EvaluateRequest::default() };
             let files = [(IN_CANDIDATES, file), (IN_JOBS, jobs)];
             let answer = client.evaluate(asked).await.map_err(|status| refused_in(status, &files))?.into_inner();
             let best = answer.ranked.into_iter().find(|ranked| ranked.outcome() == Outcome::Solved);

@@ -214,7 +214,7 @@ fn exit_code(args: &PlanArgs, ranking: &Ranking<'_>) -> ExitCode {
         (None, _) if ranking.evaluations.iter().all(|e| matches!(e.outcome, Outcome::Loop { .. })) => ExitCode::from(super::EXIT_LOOP),
         // The table says why each was not solved.
         (None, _) => ExitCode::FAILURE,
-        (Some(scores), Some(least)) if scores.score < least => ExitCode::from(EXIT_BELOW),
+        (Some(scores), Some(least)) if scores.score < least - circle::PROOF_TOLERANCE => ExitCode::from(EXIT_BELOW),
         _ => ExitCode::SUCCESS,
     }
 }

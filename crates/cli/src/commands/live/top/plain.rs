@@ -28,8 +28,8 @@ pub(super) fn top(server: &ServerArgs, count: Option<u32>) -> Result<(), CliErro
             // A counted run is for a file or a test, in which codes that clear a terminal would be noise.
             let home = if count.is_some() { "" } else { home() };
             let (links, agents, jobs) = (links::table(&worst, false), worst_agents(known), jobs::table(&all));
-            let text = format!("{home}plan version {}\n\n{}\n\n{agents}\n\n{jobs}", all.plan_version, links.trim_end());
-            if !output::print_on(&text)? {
+            let text = format!("plan version {}\n\n{}\n\n{agents}\n\n{jobs}", all.plan_version, links.trim_end());
+            if !output::print_on(&format!("{home}{}", output::escaped(&text)))? {
                 break;
             }
             left = left.map(|n| n - 1);
