@@ -100,12 +100,6 @@ impl Outcome {
         self.ended.iter().map(|ended| ended.completion_ms() as f64).sum::<f64>() / self.ended.len().max(1) as f64
     }
 
-    /// Mean time from start to end, in milliseconds.
-    #[must_use]
-    pub fn running_mean_ms(&self) -> f64 {
-        self.ended.iter().map(|ended| (ended.ended_ms - ended.started_ms) as f64).sum::<f64>() / self.ended.len().max(1) as f64
-    }
-
     /// The completion time that one job in a hundred exceeds, in milliseconds.
     #[must_use]
     pub fn p99_ms(&self) -> u64 {

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use antiphase_units::{Bytes, Nanos, Rate};
-//! let nic = Rate::from_gbps(50).unwrap();
+//! let nic = Rate(50_000);
 //! // 712.5 MB at 50 Gb/s take 114 ms: the Up phase of VGG16 in the CASSINI paper, section 2.
 //! assert_eq!(nic.time_for(Bytes(712_500_000)), Some(Nanos::from_millis(114)));
 //! assert_eq!(nic.to_string(), "50 Gb/s");

@@ -91,12 +91,6 @@ impl Rate {
     /// No demand at all.
     pub const ZERO: Self = Self(0);
 
-    /// Whole Gbit/s; `None` on overflow.
-    #[must_use]
-    pub fn from_gbps(gbps: u64) -> Option<Self> {
-        gbps.checked_mul(1_000).map(Self)
-    }
-
     /// The rate in Mbit/s.
     #[must_use]
     pub const fn mbps(self) -> u64 {

@@ -540,12 +540,6 @@ impl<'a> AgentView<'a> {
         self.agent.last_seen
     }
 
-    /// When the plan that it was sent expires; 0: none was sent.
-    #[must_use]
-    pub fn plan_expires(&self) -> FabricTime {
-        self.agent.expires
-    }
-
     /// Jobs with ranks on its host, by name.
     pub fn jobs(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.view.plan.at(&self.agent.host).map(|j| &*j.name)
