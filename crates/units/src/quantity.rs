@@ -18,6 +18,11 @@ impl fmt::Display for Ticks {
 pub struct Nanos(pub u64);
 
 impl Nanos {
+    /// Nanoseconds in a millisecond.
+    pub const PER_MILLI: u64 = 1_000_000;
+    /// Nanoseconds in a second.
+    pub const PER_SECOND: u64 = 1_000_000_000;
+
     /// Whole microseconds, saturating at the largest representable time (584 years).
     #[must_use]
     pub const fn from_micros(us: u64) -> Self {
@@ -27,7 +32,7 @@ impl Nanos {
     /// Whole milliseconds, saturating at the largest representable time (584 years).
     #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
-        Self(ms.saturating_mul(1_000_000))
+        Self(ms.saturating_mul(Self::PER_MILLI))
     }
 
     /// Milliseconds as a float, for people.

@@ -60,6 +60,27 @@ const RULES: &[Rule] = &[
         twin: "pub const HEADROOM_PERMILLE: u32 = 50;",
     },
     Rule {
+        what: "how much is read of a file that a person names to a program",
+        homes: &[("crates/files/src/lib.rs", HOME)],
+        marks: &[&["const CONFIG_BYTES_MAX"], &["const PEM_BYTES_MAX"]],
+        instead: "use files::CONFIG_BYTES_MAX and files::PEM_BYTES_MAX",
+        twin: "const PEM_BYTES_MAX: u64 = 256 * 1024;",
+    },
+    Rule {
+        what: "limits of a commit that its border checks too",
+        homes: &[("topology/state/src/config.rs", HOME)],
+        marks: &[&["const KEY_BYTES_MAX"], &["const HEADROOM_MAX_PERMILLE"]],
+        instead: "use state::config",
+        twin: "const KEY_BYTES_MAX: usize = 256;",
+    },
+    Rule {
+        what: "the part that one caller may have",
+        homes: &[("topology/server/src/tally.rs", HOME)],
+        marks: &[&["const CALLER_PART : usize"]],
+        instead: "use tally::CALLER_PART",
+        twin: "const CALLER_PART: usize = 2;",
+    },
+    Rule {
         what: "a period with headroom",
         homes: &[("crates/plan/src/slot.rs", HOME)],
         marks: &[&["~headroom", "1000 +"], &["~headroom", "+ 1000"]],

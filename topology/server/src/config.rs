@@ -15,6 +15,7 @@ use std::{
 };
 
 use serde::Deserialize;
+use state::config::HEADROOM_MAX_PERMILLE;
 use tracing::level_filters::LevelFilter;
 use units::{Nanos, OneLine};
 
@@ -28,12 +29,6 @@ use crate::{
     quic,
     tls::{TlsFiles, is_loopback},
 };
-
-/// Largest configuration read: the example is 4 kB, and a mistaken path must not fill memory.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
-
-/// Highest headroom, which is also as far as slips raise it: `state` says so.
-const HEADROOM_MAX_PERMILLE: u32 = 200;
 
 /// What cannot be taken: file, line where there is one, key and value on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -414,6 +409,7 @@ impl Config {
             v if v < least || v > most => Err(ConfigError(format!("{key}: {v}; must be {least} to {most}"))),
             _ => Ok(()),
         };
+        // Slips raise the headroom as far.
         range("plan.headroom_permille", self.plan.headroom_permille, 0, HEADROOM_MAX_PERMILLE)?;
         // Plans are renewed after a third of this time, and 1 s is the shortest third.
         range("plan.ttl_s", self.plan.ttl_s, 3, 3_600)?;
@@ -509,7 +505,7 @@ impl Config {
 
 fn read(file: &Path) -> Result<String, ConfigError> {
     // SIGHUP reads the file again: whatever its name leads to by then, nobody may wait for it.
-    files::read_text(file, CONFIG_BYTES_MAX).map_err(|e| ConfigError(format!("{}: {e}", file.display())))
+    files::read_text(file, files::CONFIG_BYTES_MAX).map_err(|e| ConfigError(format!("{}: {e}", file.display())))
 }
 
 #[cfg(test)]

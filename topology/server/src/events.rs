@@ -11,7 +11,7 @@ use state::{
     scheduler::{HostGpus, Order},
 };
 use tokio::sync::watch;
-use units::FabricTime;
+use units::{FabricTime, Nanos};
 
 use crate::tally::Tally;
 
@@ -25,7 +25,6 @@ const HOST_PART: usize = 32;
 /// Events of one answer when the caller names no number, and at most.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
-const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// The log. Cloning it shares it.
 #[derive(Clone, Debug)]
@@ -87,7 +86,7 @@ impl EventLog {
     #[must_use]
     pub fn new(now: FabricTime) -> Self {
         // A service that logs less than an event a millisecond never reaches the numbers with which its next run begins.
-        let first = now.0 / NANOS_PER_MILLI;
+        let first = now.0 / Nanos::PER_MILLI;
         let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1, agents: Tally::default(), of_agents: 0 };
         Self(Arc::new(Shared { ring: Mutex::new(ring), newest: watch::Sender::new(first) }))
     }

@@ -29,7 +29,7 @@ use prost::Message as _;
 use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
 use sha2::{Digest as _, Sha256};
-use state::{Change, Commit, Content, Refusal, Reply};
+use state::{Change, Commit, Content, Refusal, Reply, config::KEY_BYTES_MAX};
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::watch,
@@ -63,11 +63,8 @@ use crate::{
     writer::StoreHealth,
 };
 
-/// Longest idempotency key in bytes.
-const KEY_BYTES_MAX: usize = 256;
 /// Longest lease: a year, against a mistake of units.
 const LEASE_MS_MAX: u64 = 366 * 86_400_000;
-const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Changes that are read at the same time. Reading one takes milliseconds, and 0.5 s for the largest fabric.
 const CHANGES_READ: usize = 2;
 /// Bodies of questions that are decoded at the same time.
@@ -229,8 +226,7 @@ impl Api {
         let jobs = self.read_change(by.who, read).await?.map_err(ApiError::invalid)?;
         let names: Vec<String> = jobs.iter().map(|job| job.job.name.to_string()).collect();
         let about = request.explain.then(|| names.iter().cloned().collect());
-        // `LEASE_MS_MAX` keeps the product far below 64 bits.
-        let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
+        let lease = (request.lease_ms > 0).then(|| Nanos::from_millis(request.lease_ms));
         let commit = Commit {
             jobs,
             if_fabric,

@@ -28,14 +28,12 @@ use tokio::sync::{oneshot, watch};
 use crate::{
     peer::network,
     role::Who,
-    tally::{Shares, Tally},
+    tally::{CALLER_PART, Shares, Tally},
 };
 
 /// Most fresh connections. A client that takes 20 ms to ask is cut by who opens more than 100,000 connections a second, which nobody does;
 /// in a handshake each holds some tens of KiB.
 const FRESH_MAX: usize = 2_048;
-/// One caller with a certificate may have one place in this many.
-const CALLER_PART: usize = 2;
 
 /// Most requests under way.
 const REQUESTS_MAX: usize = 4_096;
