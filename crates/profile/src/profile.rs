@@ -6,16 +6,13 @@ use core::fmt;
 use circle::{PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, RATE_MBPS_MAX};
 use fabric::collective::Collective;
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Nanos, OneLine, Rate};
+use units::{Bytes, NAME_BYTES_MAX, Nanos, OneLine, Rate};
 
 use crate::{
     dims::{Dims, Scope},
     document::{ProfileDocument, SCHEMA},
     timestamp::is_rfc3339,
 };
-
-/// Longest name of a profile or a model: that of a Kubernetes object.
-pub const NAME_BYTES_MAX: usize = 253;
 
 /// Where a profile comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -5,6 +5,9 @@
 
 use alloc::vec::Vec;
 
+/// The share that is at most the p99.
+pub(crate) const P99: f64 = 0.99;
+
 /// The mean; 0 of none.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64

@@ -81,6 +81,23 @@ const RULES: &[Rule] = &[
         twin: "const CALLER_PART: usize = 2;",
     },
     Rule {
+        what: "what a start costs that nobody measured",
+        homes: &[
+            ("crates/policy/src/muri/models.rs", HOME),
+            ("crates/policy/src/elastic/speeds.rs", "what Pollux believes, which is another number"),
+        ],
+        marks: &[&["const RESTART_S : f64"]],
+        instead: "use policy::muri::RESTART_S, or policy::elastic::POLLUX_RESTART_S",
+        twin: "pub(super) const RESTART_S: f64 = 10.0;",
+    },
+    Rule {
+        what: "how many candidates are compared for a decision",
+        homes: &[("crates/policy/src/schedule/propose.rs", HOME)],
+        marks: &[&["const CANDIDATES : usize"], &["const CANDIDATES_MAX : usize = 10 ;"]],
+        instead: "use policy::schedule::CANDIDATES",
+        twin: "const CANDIDATES: usize = 10;",
+    },
+    Rule {
         what: "a period with headroom",
         homes: &[("crates/plan/src/slot.rs", HOME)],
         marks: &[&["~headroom", "1000 +"], &["~headroom", "+ 1000"]],
@@ -111,6 +128,7 @@ const RULES: &[Rule] = &[
             &["is_ascii_alphanumeric", "\".-_\""],
             &["is_ascii_alphanumeric", "\"._-\""],
             &["is_ascii_alphanumeric", "\"-_.\""],
+            &["const NAME_BYTES_MAX : usize = 253"],
         ],
         instead: "call units::check_name",
         twin: "fn check(name: &str) -> bool { name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_')) }",

@@ -8,7 +8,7 @@ use alloc::{
     vec::Vec,
 };
 
-use policy::schedule::Rule;
+use policy::schedule::{CANDIDATES, Rule};
 use units::FabricTime;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     draft::Draft,
     places::{self, Occupied},
     requests,
-    settings::{CANDIDATES_MAX, MOVED_MAX, STOPS_MAX},
+    settings::{MOVED_MAX, STOPS_MAX},
 };
 use crate::{
     Refusal, Ticket,
@@ -252,7 +252,7 @@ impl Scheduling {
         let known: Vec<Arc<Submission>> = starts.iter().filter_map(|(name, _)| self.submissions.get(name).cloned()).collect();
         let sizes: Vec<u32> = known.iter().map(|s| s.spec.gpus).collect();
         // Without a profile nobody can say which place is better.
-        let n = if known.iter().any(|s| s.spec.has_profile) { CANDIDATES_MAX } else { 1 };
+        let n = if known.iter().any(|s| s.spec.has_profile) { CANDIDATES } else { 1 };
         let mut candidates = places::candidates(&self.hosts, &occupied, &sizes, n, self.rounds.count);
         if candidates.len() > 1 {
             self.last_ticket += 1;
