@@ -40,5 +40,5 @@ pub use line::OneLine;
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use place::Lines;
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};
-pub use random::{GOLDEN, mix64, splitmix64};
+pub use random::{GOLDEN, mix64, splitmix64, unit_interval};
 pub use score::Score;

@@ -36,6 +36,13 @@ const RULES: &[Rule] = &[
         twin: "fn mix(x: u64) -> u64 { (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) }",
     },
     Rule {
+        what: "a float of [0, 1) of drawn bits",
+        homes: &[("crates/units/src/random.rs", HOME), ("crates/circle/src/search/random.rs", "the solver's draws, by the same division")],
+        marks: &[&["<< 53 ) as f64"], &["<< 52 ) as f64"]],
+        instead: "call units::unit_interval",
+        twin: "fn uniform(&mut self) -> f64 { (self.0.next_u64() >> 11) as f64 / (1 << 53) as f64 }",
+    },
+    Rule {
         what: "the hash that is equal on every machine",
         homes: &[("crates/units/src/hash.rs", HOME)],
         marks: &[&["0xcbf29ce484222325"]],
