@@ -5,6 +5,8 @@
 
 use alloc::vec::Vec;
 
+use units::nearest_rank;
+
 use crate::{
     interference::{PPM, Speeds},
     job::{Demand, Job},
@@ -105,8 +107,7 @@ impl Outcome {
     pub fn p99_ms(&self) -> u64 {
         let mut times: Vec<u64> = self.ended.iter().map(Ended::completion_ms).collect();
         times.sort_unstable();
-        let at = (times.len() * 99).div_ceil(100).saturating_sub(1);
-        times.get(at).copied().unwrap_or_default()
+        nearest_rank(&times, 99).unwrap_or_default()
     }
 
     /// Mean speed of a job while it runs, in parts of that alone.

@@ -6,7 +6,8 @@
 //! [`NodeId`], [`LinkId`] and [`JobId`].
 //! [`OneLine`] and [`Lines`] stand here as well because every crate that reads documents writes messages about them, and
 //! [`names_this_machine`] because service and agent answer to the same names, [`Score`] because all show scores alike, [`splitmix64`]
-//! because solver, planner, policies, simulator and lab all draw by it.
+//! because solver, planner, policies, simulator and lab all draw by it, and [`nearest_rank`] because they and the node's programs tell
+//! percentiles by it.
 //!
 //! Arithmetic is by name (`checked_*`, `saturating_*`), never by operator, because each site
 //! has to decide what an overflow means.
@@ -30,6 +31,7 @@ mod name;
 mod place;
 mod quantity;
 mod random;
+mod rank;
 mod score;
 
 pub use authority::names_this_machine;
@@ -41,4 +43,5 @@ pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use place::Lines;
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};
 pub use random::{GOLDEN, mix64, splitmix64, unit_interval};
+pub use rank::nearest_rank;
 pub use score::Score;

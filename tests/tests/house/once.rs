@@ -43,6 +43,17 @@ const RULES: &[Rule] = &[
         twin: "fn uniform(&mut self) -> f64 { (self.0.next_u64() >> 11) as f64 / (1 << 53) as f64 }",
     },
     Rule {
+        what: "the percentile by nearest rank",
+        homes: &[
+            ("crates/units/src/rank.rs", HOME),
+            ("agent/gate-core/src/summary.rs", "sorts what it is given, a few hundred numbers of a gate"),
+            ("topology/state/src/turns/recent.rs", "what turns took, kept sorted as it comes"),
+        ],
+        marks: &[&["len ( ) *", "div_ceil ( 100 )"]],
+        instead: "call units::nearest_rank",
+        twin: "fn p99(times: &[u64]) -> u64 { times[(times.len() * 99).div_ceil(100).saturating_sub(1)] }",
+    },
+    Rule {
         what: "the hash that is equal on every machine",
         homes: &[("crates/units/src/hash.rs", HOME)],
         marks: &[&["0xcbf29ce484222325"]],
