@@ -54,6 +54,13 @@ const RULES: &[Rule] = &[
         twin: "fn p99(times: &[u64]) -> u64 { times[(times.len() * 99).div_ceil(100).saturating_sub(1)] }",
     },
     Rule {
+        what: "how what was learned of a job becomes a profile",
+        homes: &[("crates/profile/src/learned.rs", HOME)],
+        marks: &[&["100 *", "~round_ns", "saturating_add ( step / 2 )"]],
+        instead: "make a profile::LearnedIteration, and ask it for the profile",
+        twin: "fn document() { let step = if ns >= 100 * ROUND_NS { ROUND_NS } else { 1 }; let round = |ns: u64, step: u64| ns.saturating_add(step / 2) / step * step; }",
+    },
+    Rule {
         what: "the hash that is equal on every machine",
         homes: &[("crates/units/src/hash.rs", HOME)],
         marks: &[&["0xcbf29ce484222325"]],

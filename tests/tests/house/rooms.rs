@@ -141,7 +141,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         folder: SERVER,
         kind: Kind::Edge,
-        own: &[UNITS, FILES, RENDER, CIRCLE, FABRIC, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
+        own: &[UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
         external: None,
     },
     Room {
