@@ -331,7 +331,7 @@ impl Service {
             match &mut change {
                 // Reports may have renewed some since this was queued.
                 Queued::Expire { jobs } => *jobs = self.view.leases.due(now),
-                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::LetGo { job, .. } => batch.asked.push(job.clone()),
+                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::EndHold { job, .. } => batch.asked.push(job.clone()),
                 _ => {}
             }
             let expires = matches!(change, Queued::Expire { .. });
@@ -453,7 +453,7 @@ impl Service {
         for change in self.queue.drain(..) {
             refused.extend(change.request());
             match change {
-                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::LetGo { job, .. } => asked.push(job),
+                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::EndHold { job, .. } => asked.push(job),
                 _ => {}
             }
         }

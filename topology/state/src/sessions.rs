@@ -105,7 +105,7 @@ impl Service {
                 None => true,
                 Some(Wanted::Headroom) => self.enqueue(Queued::Lengthen { job: name, plan_version }),
                 Some(Wanted::Slot(error)) => self.enqueue(Queued::Realign { job: name, plan_version, error }),
-                Some(Wanted::Free(why)) => self.enqueue(Queued::LetGo { job: name, plan_version, why }),
+                Some(Wanted::Free(why)) => self.enqueue(Queued::EndHold { job: name, plan_version, why }),
             };
             // The change found no room: the watch forgets that it asked, or it would never ask again.
             if !queued {
