@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use state::{Change, Commit, Content, Refusal, Reply, config::KEY_BYTES_MAX};
 use units::Nanos;
 
-use super::{Api, ApiError, LEASE_MS_MAX, limit, unexpected};
+use super::{Api, ApiError, Kind, LEASE_MS_MAX, limit};
 use crate::{
     controller::slot_message,
     discovery::SetFabric,
@@ -145,4 +145,9 @@ fn content(request: &pb::CommitRequest) -> Option<Content> {
         digest.update(job.encode_to_vec());
     }
     Some(digest.finalize().into())
+}
+
+fn unexpected(reply: &Reply) -> ApiError {
+    tracing::error!(?reply, "the controller gave the answer of another request");
+    ApiError::new(Kind::Internal, &"an answer of another kind")
 }

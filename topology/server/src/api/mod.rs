@@ -26,7 +26,6 @@ use axum::body::Bytes;
 use circle::Cancel;
 use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
-use state::Reply;
 use tokio::sync::watch;
 
 pub use error::{ApiError, Kind};
@@ -241,11 +240,6 @@ impl Api {
 
 fn limit(what: &str, value: usize, max: usize) -> Result<(), ApiError> {
     if value > max { Err(ApiError::invalid(format!("{what}: {value}; at most {max}"))) } else { Ok(()) }
-}
-
-fn unexpected(reply: &Reply) -> ApiError {
-    tracing::error!(?reply, "the controller gave the answer of another request");
-    ApiError::new(Kind::Internal, &"an answer of another kind")
 }
 
 /// A reader of events that counts against the limit.
