@@ -170,7 +170,7 @@ fn event(sequence: u64, notice: Notice) -> Event {
         sequence,
         at_ns: notice.at.0,
         severity: severity.into(),
-        kind: notice.kind.into(),
+        kind: notice.kind.word().into(),
         message: notice.message,
         job: notice.job.unwrap_or_default(),
         host: notice.host.unwrap_or_default(),
@@ -191,6 +191,8 @@ pub(crate) fn place_message(place: &HostGpus) -> pb::HostGpus {
 
 #[cfg(test)]
 mod tests {
+    use state::NoticeKind;
+
     use super::*;
 
     fn notice(n: u64) -> Notice {
@@ -199,7 +201,7 @@ mod tests {
             by: None,
             at: FabricTime(n),
             severity: state::Severity::Info,
-            kind: "committed",
+            kind: NoticeKind::Committed,
             message,
             job: None,
             host: None,
@@ -252,7 +254,7 @@ mod tests {
         log.push(notice(0));
         for n in 0..3 * EVENTS_MAX as u64 {
             let about_host = Notice { host: Some("loud".into()), ..notice(n) };
-            let about_job = Notice { agent: Some("loud".into()), kind: "measured", ..notice(n) };
+            let about_job = Notice { agent: Some("loud".into()), kind: NoticeKind::Measured, ..notice(n) };
             log.push(if n % 2 == 0 { about_host } else { about_job });
         }
         let all = log.list(0, 1_000).events;

@@ -14,7 +14,7 @@ use job::{Job, JobDoc};
 use profile::LearnedIteration;
 use proto::v1alpha1::LearnedJob;
 use state::{
-    Change, Commit, Notice, Refusal, Reply, Severity,
+    Change, Commit, Notice, NoticeKind, Refusal, Reply, Severity,
     config::{MISMATCH_PERMILLE, measured_apart},
 };
 use units::{Nanos, OneLine, Rate};
@@ -282,13 +282,13 @@ fn tell(around: &Surroundings, planned: &Job, told: &LearnedJob, host: &str) {
         told.iterations,
         OneLine(&told.port)
     );
-    tracing::info!(kind = "learned", job = told.job, "{message}");
-    around.metrics.notice("learned");
+    tracing::info!(kind = NoticeKind::Learned.word(), job = told.job, "{message}");
+    around.metrics.notice(NoticeKind::Learned);
     around.events.push(Notice {
         by: None,
         at: around.clock.now(),
         severity: Severity::Info,
-        kind: "learned",
+        kind: NoticeKind::Learned,
         message,
         job: Some(told.job.clone()),
         host: None,

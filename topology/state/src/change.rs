@@ -15,7 +15,7 @@ use job::MeasuredProfile;
 use units::FabricTime;
 
 use crate::{
-    Change, Config, Notice, Refusal, Reply, RequestId, Severity, Slot,
+    Change, Config, Notice, NoticeKind, Refusal, Reply, RequestId, Severity, Slot,
     check::check,
     measured::as_planned,
     plan::{Installed, Job, Name, Plan},
@@ -134,7 +134,7 @@ impl Queued {
     }
 }
 
-fn notice(now: FabricTime, severity: Severity, kind: &'static str, job: Option<&str>, plan_version: u64, message: String) -> Notice {
+fn notice(now: FabricTime, severity: Severity, kind: NoticeKind, job: Option<&str>, plan_version: u64, message: String) -> Notice {
     Notice { by: None, at: now, severity, kind, message, job: job.map(String::from), host: None, agent: None, plan_version, order: None }
 }
 
@@ -156,7 +156,9 @@ fn drafted<T>(
 }
 
 fn moved_notices(now: FabricTime, settled: &Settled, plan_version: u64) -> impl Iterator<Item = Notice> {
-    let told = move |name: &String| notice(now, Severity::Info, "moved", Some(name), plan_version, format!("job {name} got another slot"));
+    let told = move |name: &String| {
+        notice(now, Severity::Info, NoticeKind::Moved, Some(name), plan_version, format!("job {name} got another slot"))
+    };
     settled.moved.iter().map(told)
 }
 

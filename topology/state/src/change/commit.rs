@@ -10,7 +10,7 @@ use super::{
     told_slot,
 };
 use crate::{
-    Commit, Commitment, Config, JobDefinition, Refusal, Reply, Severity, Slot,
+    Commit, Commitment, Config, JobDefinition, NoticeKind, Refusal, Reply, Severity, Slot,
     check::{check, distinct, limit},
     config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, JOBS_MAX, KEY_BYTES_MAX},
     crowded::crowded,
@@ -93,10 +93,10 @@ pub(super) fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: 
     };
     let said = format!("committed {}: {apart}, {} moved", listed(names.iter().map(|n| &**n), count), settled.moved.len());
     let only = names.first().filter(|_| count == 1);
-    let mut notices = alloc::vec![notice(now, Severity::Info, "committed", only.map(|n| &**n), plan_version, said)];
+    let mut notices = alloc::vec![notice(now, Severity::Info, NoticeKind::Committed, only.map(|n| &**n), plan_version, said)];
     notices.extend(leases.notices(now, plan_version));
     notices.extend(moved_notices(now, &settled, plan_version));
-    notices.extend(answer.crowded.iter().map(|said| notice(now, Severity::Warning, "crowded", None, plan_version, said.clone())));
+    notices.extend(answer.crowded.iter().map(|said| notice(now, Severity::Warning, NoticeKind::Crowded, None, plan_version, said.clone())));
     // Only a success is remembered: a refused commit may be repeated under the same key.
     let keys = keys::remember(plan, now, keyed, keys::own(&answer, &names));
     Ok(Done { reply: Some(Reply::Committed(answer)), notices, touched, keys, ..Done::default() })

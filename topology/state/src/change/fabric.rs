@@ -7,7 +7,7 @@ use units::FabricTime;
 
 use super::{Done, as_measured_before, drafted, moved_notices, notice};
 use crate::{
-    Config, JobDefinition, Refusal, Reply, Severity,
+    Config, JobDefinition, NoticeKind, Refusal, Reply, Severity,
     check::{check, distinct},
     crowded::contradiction,
     plan::{Installed, Job, Name, Plan},
@@ -54,7 +54,7 @@ pub(super) fn set_fabric(
     let (settled, touched) = drafted.inspect_err(|_| plan.installed = before)?;
     let plan_version = plan.version;
     let said = format!("fabric {version} is in force: {} moved", settled.moved.len());
-    let mut notices = alloc::vec![notice(now, Severity::Info, "fabric", None, plan_version, said)];
+    let mut notices = alloc::vec![notice(now, Severity::Info, NoticeKind::Fabric, None, plan_version, said)];
     notices.extend(moved_notices(now, &settled, plan_version));
     Ok(Done { reply: Some(Reply::FabricSet { version, plan_version }), notices, touched, fabric: true, ..Done::default() })
 }

@@ -11,7 +11,7 @@ use units::FabricTime;
 
 use super::{Done, drafted, moved_notices, notice, renewal};
 use crate::{
-    Config, Notice, Refusal, Reply, Severity,
+    Config, Notice, NoticeKind, Refusal, Reply, Severity,
     check::limit,
     config::JOBS_MAX,
     leases::Lease,
@@ -43,7 +43,7 @@ pub(super) fn release(now: FabricTime, plan: &mut Plan, config: &Config, jobs: &
     }
     let (settled, touched) = drafted(plan, config, |transaction| remove(transaction, &known))?;
     let plan_version = plan.version;
-    let told = |n: &Name| notice(now, Severity::Info, "released", Some(n), plan_version, format!("job {n} was released"));
+    let told = |n: &Name| notice(now, Severity::Info, NoticeKind::Released, Some(n), plan_version, format!("job {n} was released"));
     let mut notices: Vec<Notice> = known.iter().map(told).collect();
     notices.extend(moved_notices(now, &settled, plan_version));
     Ok(Done { reply: Some(Reply::Released { plan_version, unknown }), notices, touched, ..Done::default() })

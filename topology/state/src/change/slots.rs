@@ -6,7 +6,7 @@ use units::{FabricTime, Nanos};
 
 use super::{Done, drafted, listed, moved_notices, notice};
 use crate::{
-    Config, Refusal, Severity,
+    Config, NoticeKind, Refusal, Severity,
     config::{HEADROOM_MAX_PERMILLE, HEADROOM_STEP_PERMILLE},
     plan::{Job, Name, Plan},
     transaction::Transaction,
@@ -34,7 +34,7 @@ pub(super) fn lengthen(now: FabricTime, plan: &mut Plan, config: &Config, name: 
         crate::config::SLIPS_ONE_IN,
         headroom
     );
-    let notices = alloc::vec![notice(now, Severity::Warning, "headroom", Some(name), plan.version, said)];
+    let notices = alloc::vec![notice(now, Severity::Warning, NoticeKind::Headroom, Some(name), plan.version, said)];
     Ok(Done { notices, touched, ..Done::default() })
 }
 
@@ -60,12 +60,12 @@ pub(super) fn realign(
     match drafted(plan, config, stays) {
         Ok(((), touched)) => {
             let said = format!("job {name} drifted by {error} ns; its slot follows it, at no cost to the others");
-            let notices = alloc::vec![notice(now, Severity::Info, "moved", Some(name), plan.version, said)];
+            let notices = alloc::vec![notice(now, Severity::Info, NoticeKind::Moved, Some(name), plan.version, said)];
             Ok(Done { notices, touched, ..Done::default() })
         }
         Err(_) => {
             let said = format!("job {name} is {error} ns from its slot, more than its slack of {}", slot.times.slack);
-            let notices = alloc::vec![notice(now, Severity::Warning, "drift", Some(name), plan.version, said)];
+            let notices = alloc::vec![notice(now, Severity::Warning, NoticeKind::Drift, Some(name), plan.version, said)];
             Ok(Done { notices, ..Done::default() })
         }
     }
@@ -97,7 +97,7 @@ pub(super) fn end_hold(
     })?;
     let also = if with.is_empty() { String::new() } else { format!("; with it {}", listed(with.iter().map(|n| &**n), with.len())) };
     let said = format!("job {name} is not held any more: {why}; it runs as it comes until it is committed with another profile{also}");
-    let mut notices = alloc::vec![notice(now, Severity::Warning, "let_go", Some(name), plan.version, said)];
+    let mut notices = alloc::vec![notice(now, Severity::Warning, NoticeKind::LetGo, Some(name), plan.version, said)];
     notices.extend(moved_notices(now, &settled, plan.version));
     Ok(Done { notices, touched, ..Done::default() })
 }

@@ -20,7 +20,7 @@ use super::{
     settings::{MOVED_MAX, STOPS_MAX},
 };
 use crate::{
-    Refusal, Ticket,
+    NoticeKind, Refusal, Ticket,
     change::listed,
     submission::{HostGpus, Submission, SubmissionState},
 };
@@ -285,7 +285,7 @@ impl Scheduling {
         let mut draft = Draft::default();
         let hosts: Vec<String> = next.place.iter().map(|place| format!("{} ({} GPUs)", place.host, place.gpus.len())).collect();
         let message = format!("job {} starts on {}: {}", next.name, listed(hosts.iter().map(String::as_str), hosts.len()), next.why);
-        draft.order(now, "job_start", &next, now.saturating_add(self.settings.start_within), message);
+        draft.order(now, NoticeKind::JobStart, &next, now.saturating_add(self.settings.start_within), message);
         draft.put(Some(&known), next.clone());
         // Somebody who changes the plan all the time keeps nobody from starting.
         let guard = (planned && self.rounds.moved < MOVED_MAX).then_some(self.hosts.plan_version);
