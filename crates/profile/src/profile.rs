@@ -64,9 +64,7 @@ impl Phase {
     /// Volume that the busiest NIC of one group sends during the phase, saturating.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
-        // 1 Mbit/s for 1 ns is 1/1000 bit.
-        let bytes = u128::from(self.rate.0) * u128::from(self.duration.0) / 8_000;
-        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+        self.rate.bytes_in(self.duration)
     }
 }
 

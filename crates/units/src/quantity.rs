@@ -120,6 +120,13 @@ impl Rate {
         u64::try_from(rounded.max(floor)).ok().map(Self)
     }
 
+    /// What passes at this rate in `time`, rounded down to a byte; saturating. 1 Mbit/s for 1 ns is 1/1000 bit.
+    #[must_use]
+    pub fn bytes_in(self, time: Nanos) -> Bytes {
+        let bytes = u128::from(self.0) * u128::from(time.0) / 8_000;
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
+
     /// How long `size` takes at this rate, rounded up to a nanosecond; `None` at rate zero or
     /// on overflow. 1 Mbit/s moves one bit in 1000 ns, so the product is exact.
     #[must_use]
@@ -198,5 +205,12 @@ mod tests {
         assert_eq!(Rate(3_000).time_for(Bytes(1)), Some(Nanos(3)));
         assert_eq!(Rate(0).time_for(Bytes(1)), None);
         assert_eq!(Rate(1).time_for(Bytes(u64::MAX)), None);
+    }
+
+    #[test]
+    fn bytes_round_down_and_stop_at_the_end_of_the_range() {
+        assert_eq!(Rate(1_000).bytes_in(Nanos(15)), Bytes(1));
+        assert_eq!(Rate(25_000).bytes_in(Nanos(Nanos::PER_SECOND)), Bytes(25_000 * 125_000));
+        assert_eq!(Rate(u64::MAX).bytes_in(Nanos(u64::MAX)), Bytes(u64::MAX));
     }
 }
