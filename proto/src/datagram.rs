@@ -13,6 +13,9 @@ use crate::v1alpha1::{AgentDatagram, ServiceDatagram};
 pub const ITEMS_MAX: usize = 32;
 /// Longest datagram that is decoded: a packet on Ethernet has no room for more.
 pub const DATAGRAM_BYTES_MAX: usize = 1_500;
+/// What either side buffers of datagrams each way: probes of the clock take 40 bytes, and turn notes or orders of one moment some packets.
+/// The oldest is dropped when the buffer is full.
+pub const BUFFER_BYTES: usize = 16 * 1024;
 /// The tag of a field with a number below 16.
 const TAG_BYTES: usize = 1;
 

@@ -16,11 +16,8 @@ use units::{Nanos, NodeTime};
 
 use crate::{
     config::{CountersConfig, PORTS_MAX},
-    counters::new_ports,
+    counters::{SCAN, new_ports},
 };
-
-/// How often ports are looked for, as the agent's other readings do.
-const SCAN: Nanos = Nanos::from_millis(10_000);
 
 /// What all ports together had carried, both ways, since the thread began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use gate::events::{EVENTS, Event, EventKind};
 use gate_core::{REPEATS_MIN, repeat};
 use units::{Nanos, NodeTime};
 
+use crate::learning::FRESH;
+
 /// Calls that are kept: as many as a ring, of which three iterations have to be.
 const CALLS_MAX: usize = EVENTS;
-/// How long what was found stands for the job of now.
-const FRESH: Nanos = Nanos::from_millis(60_000);
 /// After so long without an event the ring of another process of the job is read, where no start tells that it sends nothing.
 pub(crate) const QUIET: Nanos = Nanos::from_millis(10_000);
 

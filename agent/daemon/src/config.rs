@@ -10,8 +10,6 @@ use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 use units::{Nanos, OneLine};
 
-/// Largest configuration read: the example is 3 kB, and a mistaken path must not fill memory.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Fastest sampling: below it the agent would cost more than it may.
 const SAMPLING_MS_MIN: u64 = 1;
 /// Slowest sampling: phases of training jobs last tens of milliseconds.
@@ -270,7 +268,7 @@ impl Config {
     /// [`ConfigError`] with one line.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let fail = |what: String| ConfigError(format!("{}: {what}", path.display()));
-        let text = files::read_text(path, CONFIG_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
+        let text = files::read_text(path, files::CONFIG_BYTES_MAX).map_err(|error| fail(error.to_string()))?;
         Self::parse(&text).map_err(|error| fail(error.0))
     }
 

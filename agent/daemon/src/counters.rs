@@ -39,7 +39,7 @@ use crate::{
 };
 
 /// How often ports are looked for: an interface that comes up is seen within this.
-const SCAN: Nanos = Nanos::from_millis(10_000);
+pub(crate) const SCAN: Nanos = Nanos::from_millis(10_000);
 /// Longest wait for the first look. A look takes milliseconds; a driver that hangs must not keep the agent from its pages.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often periods are learned: a period is known after a few of its kind, and an analysis costs about a millisecond.

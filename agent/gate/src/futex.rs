@@ -17,8 +17,6 @@ use crate::clock::{now, sleep_until};
 /// How long a sleep is where the kernel has no futex for the page: a hundred looks in the time of a turn cost nothing.
 const NAP: Nanos = Nanos::from_micros(200);
 
-const SECOND: u64 = 1_000_000_000;
-
 /// The low half of a word, which is what a futex looks at.
 fn low_half(word: &AtomicU64) -> &AtomicU32 {
     // SAFETY: the half lies within the word, is aligned, lives as long as the word, and comes first, because we build for
@@ -31,7 +29,7 @@ fn low_half(word: &AtomicU64) -> &AtomicU32 {
 ///
 /// Where the kernel cannot wait for this word, sleeps for [`NAP`] at most. An error is one of that sleep.
 pub(crate) fn wait(word: &AtomicU64, seen: u32, at_most: Nanos) -> Result<(), Errno> {
-    let timeout = Timespec { tv_sec: (at_most.0 / SECOND).cast_signed(), tv_nsec: (at_most.0 % SECOND) as _ };
+    let timeout = Timespec { tv_sec: (at_most.0 / Nanos::PER_SECOND).cast_signed(), tv_nsec: (at_most.0 % Nanos::PER_SECOND) as _ };
     // Not FUTEX_PRIVATE: the one who wakes may be another process. The timeout is measured by CLOCK_MONOTONIC.
     match futex::wait(low_half(word), futex::Flags::empty(), seen, Some(&timeout)) {
         // AGAIN: the word has changed since. The caller looks at page and clock anyway, so each of these costs one more turn.

@@ -8,15 +8,7 @@ use antiphase_telemetry::{
     lldp,
     roce::{self, CnpFrame},
 };
-use units::{Nanos, Rate};
-
-/// SplitMix64: 64 bits from each state, all states in one round.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
+use units::{Nanos, Rate, splitmix64};
 
 fn main() {
     let argument = |at: usize, default: u64| env::args().nth(at).map_or(Ok(default), |text| text.parse());
@@ -34,14 +26,14 @@ fn main() {
     let (mut packets, mut whole, mut adverts) = (0_u64, 0_u64, 0_u64);
     let mut frame = Vec::new();
     for n in 0..count {
-        let draw = next(&mut state);
+        let draw = splitmix64(&mut state);
         frame.clear();
         if draw.is_multiple_of(8) {
-            frame.extend((0..draw >> 8 & 0x7f).map(|_| next(&mut state) as u8));
+            frame.extend((0..draw >> 8 & 0x7f).map(|_| splitmix64(&mut state) as u8));
         } else {
             frame.extend_from_slice(&seeds[(n % 2) as usize]);
             for _ in 0..draw >> 8 & 3 {
-                let (at, length) = (next(&mut state), frame.len());
+                let (at, length) = (splitmix64(&mut state), frame.len());
                 frame[at as usize % length] = (at >> 32) as u8;
             }
             match draw >> 16 & 7 {

@@ -3,7 +3,7 @@
 
 use antiphase_telemetry::{Aperiodic, Learned, Series, learn_jobs};
 use proptest::prelude::*;
-use units::{Nanos, NodeTime};
+use units::{Nanos, NodeTime, splitmix64, unit_interval};
 
 const MS: f64 = 1e6;
 /// Sampling, in milliseconds.
@@ -11,17 +11,13 @@ const STEP_MS: f64 = 5.0;
 /// Bytes per millisecond of 10 Gbit/s.
 const RATE: f64 = 1_250_000.0;
 
-/// Reproducible numbers from a seed (splitmix64).
+/// Reproducible numbers from a seed.
 struct Noise(u64);
 
 impl Noise {
     /// From 0 to 1.
     fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        unit_interval(splitmix64(&mut self.0))
     }
 
     /// About normal, with mean 0 and standard deviation 1.

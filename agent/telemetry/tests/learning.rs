@@ -3,7 +3,7 @@
 
 use antiphase_telemetry::{Aperiodic, Observation, SAMPLES_MAX, Series, learn, phase_error};
 use proptest::prelude::*;
-use units::{Nanos, NodeTime};
+use units::{Nanos, NodeTime, splitmix64, unit_interval};
 
 const STEP: Nanos = Nanos(10_000_000);
 const MS: u64 = 1_000_000;
@@ -13,16 +13,12 @@ fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(48)
 }
 
-/// Reproducible numbers in [-1, 1] from a seed (splitmix64).
+/// Reproducible numbers in [-1, 1] from a seed.
 struct Noise(u64);
 
 impl Noise {
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+        2.0 * unit_interval(splitmix64(&mut self.0)) - 1.0
     }
 }
 

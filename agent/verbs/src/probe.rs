@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
+use units::nearest_rank;
 
 use crate::{device::VerbsError, queue::Endpoint, writer::SILENCE_MAX};
 
@@ -57,8 +58,7 @@ impl Summary {
     #[must_use]
     pub fn of(mut times: Vec<u64>) -> Option<Self> {
         times.sort_unstable();
-        // Nearest rank: the smallest time that at least so many of 100 do not exceed.
-        let rank = |percent: usize| times.get((times.len() * percent).div_ceil(100).max(1) - 1).copied();
+        let rank = |percent| nearest_rank(&times, percent);
         Some(Self { probes: times.len() as u64, min_ns: *times.first()?, p50_ns: rank(50)?, p99_ns: rank(99)?, max_ns: *times.last()? })
     }
 }

@@ -449,11 +449,6 @@ impl FabricBuilder {
         Ok((there, back))
     }
 
-    /// States or replaces the capacity of a link already added.
-    pub fn set_capacity(&mut self, link: LinkId, capacity: Rate) {
-        self.links[link.index()].capacity = Some(capacity);
-    }
-
     /// The links added so far.
     #[must_use]
     pub fn links(&self) -> &[Link] {

@@ -63,16 +63,12 @@ const TOKENS: [&str; 44] = [
     "!!binary ",
 ];
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a seed, a stream, no state to share.
+/// A seed, a stream, no state to share.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        units::splitmix64(&mut self.0)
     }
 
     fn below(&mut self, n: usize) -> usize {

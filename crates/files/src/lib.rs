@@ -16,6 +16,11 @@ use std::{
 
 use rustix::fs::OFlags;
 
+/// Largest configuration that is read: the examples have 4 kB, and a mistaken path must not fill memory.
+pub const CONFIG_BYTES_MAX: u64 = 1 << 20;
+/// Largest file of certificates or of a key that is read; a chain of ten RSA certificates takes 20 KiB.
+pub const PEM_BYTES_MAX: u64 = 256 * 1024;
+
 /// Why a file was not read. The caller names the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

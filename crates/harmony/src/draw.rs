@@ -26,8 +26,7 @@ impl Draw {
 
     /// Uniform in [0, 1).
     pub fn uniform(&mut self) -> f64 {
-        // A double holds 53 bits.
-        (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+        units::unit_interval(self.0.next_u64())
     }
 
     /// Exponentially distributed with that mean.

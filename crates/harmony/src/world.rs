@@ -5,6 +5,8 @@
 
 use alloc::vec::Vec;
 
+use units::nearest_rank;
+
 use crate::{
     interference::{PPM, Speeds},
     job::{Demand, Job},
@@ -100,19 +102,12 @@ impl Outcome {
         self.ended.iter().map(|ended| ended.completion_ms() as f64).sum::<f64>() / self.ended.len().max(1) as f64
     }
 
-    /// Mean time from start to end, in milliseconds.
-    #[must_use]
-    pub fn running_mean_ms(&self) -> f64 {
-        self.ended.iter().map(|ended| (ended.ended_ms - ended.started_ms) as f64).sum::<f64>() / self.ended.len().max(1) as f64
-    }
-
     /// The completion time that one job in a hundred exceeds, in milliseconds.
     #[must_use]
     pub fn p99_ms(&self) -> u64 {
         let mut times: Vec<u64> = self.ended.iter().map(Ended::completion_ms).collect();
         times.sort_unstable();
-        let at = (times.len() * 99).div_ceil(100).saturating_sub(1);
-        times.get(at).copied().unwrap_or_default()
+        nearest_rank(&times, 99).unwrap_or_default()
     }
 
     /// Mean speed of a job while it runs, in parts of that alone.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use sim::stats::{self, Interval, LinkUse, Summary};
-use units::Nanos;
+use units::{Nanos, nearest_rank};
 
 use crate::{
     case::Timing,
@@ -64,7 +64,7 @@ pub fn calibrate(take: &Take, job: usize) -> Option<Timing> {
     // A mean would be late in half of the iterations; the third quartile leaves a quarter of them to the headroom and the tolerance.
     let third_quartile = |mut values: Vec<Nanos>| {
         values.sort_unstable();
-        values.get((values.len() * 3).div_ceil(4).max(1) - 1).copied()
+        nearest_rank(&values, 75)
     };
     let all: Vec<&Iteration> = measured(take.iterations.get(&job)?, take.window).collect();
     let phase = |k: usize| third_quartile(all.iter().filter_map(|i| i.ups.get(k)).map(|up| Nanos(up.end - up.start)).collect());

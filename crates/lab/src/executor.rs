@@ -33,8 +33,6 @@ use crate::{
     trainer::Starter,
 };
 
-/// Iterations of a job alone that its profile is made from.
-const SOLO_ITERATIONS: u32 = 6;
 /// How the service answers a report of a start that is over.
 const CONFLICT: &str = "409";
 /// How often the list is read.
@@ -95,7 +93,7 @@ fn play(
     let scheduled = Scheduled { policy: options.policy.clone(), without };
     // Ranks end before the service: locals are dropped in reverse order.
     let mut service = Service::start(lab, binaries, &folders, options.hold, Some(&scheduled))?;
-    let alone = experiment::alone(lab, starter, SOLO_ITERATIONS, interrupt, &mut |what| say(what))?;
+    let alone = experiment::alone(lab, starter, experiment::SOLO_ITERATIONS, interrupt, &mut |what| say(what))?;
     let measured: Vec<_> = alone.into_iter().map(|(_, timing)| timing).collect();
     let plan = plan(&lab.case, &measured)?;
     let client = service::client(lab)?;

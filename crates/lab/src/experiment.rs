@@ -27,6 +27,9 @@ const WARM_UP_CONTENDED: u64 = fluid::WARM_UP_ITERATIONS as u64;
 /// Room for iterations that the others stretch, in percent of the case's own period.
 const STRETCH_PERCENT: u64 = 140;
 
+/// Iterations of a job alone that its profile is made from where nothing else is measured: a few show the third quartile, and somebody waits.
+pub(crate) const SOLO_ITERATIONS: u32 = 6;
+
 /// How much to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {

@@ -23,8 +23,6 @@ use crate::{
     trainer::Starter,
 };
 
-/// Iterations of a job alone that its profile is made from: a few show the third quartile, and somebody waits for the rest.
-const SOLO_ITERATIONS: u32 = 6;
 /// How often it is seen whether everybody still runs.
 const WATCH: Duration = Duration::from_millis(500);
 
@@ -85,7 +83,7 @@ fn play(
     let _gateway = Gateway::start(lab, listener)?;
     say(&format!("the page is http://{page}/ while this runs"));
     // The service already runs, so the page shows the fabric and the agents while profiles are learned.
-    let alone = experiment::alone(lab, starter, SOLO_ITERATIONS, interrupt, &mut |what| say(what))?;
+    let alone = experiment::alone(lab, starter, experiment::SOLO_ITERATIONS, interrupt, &mut |what| say(what))?;
     let measured: Vec<Timing> = alone.into_iter().map(|(_, timing)| timing).collect();
     let mut plan = plan(&lab.case, &measured)?;
     let jobs: Vec<usize> = (0..lab.case.jobs.len()).collect();

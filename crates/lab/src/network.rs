@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _, fs};
 
 use anyhow::{Context, Result};
-use units::{LinkId, Rate};
+use units::{LinkId, Nanos, Rate};
 
 use crate::{
     case::Case,
@@ -31,7 +31,7 @@ const SHAPER_BURST_BYTES: u32 = 16_000;
 /// How much of one job is sent before the next one's turn: four packets.
 const FAIR_QUANTUM_BYTES: u32 = 6_056;
 /// Room of a queue, as time at the port's rate: marks come long before anything is dropped.
-const QUEUE_MS: u64 = 60;
+const QUEUE: Nanos = Nanos::from_millis(60);
 /// Class of the first job's data; the others follow.
 const DATA_CLASS: u32 = 0x10;
 /// Class of acknowledgements, and of what is no IP.
@@ -240,8 +240,8 @@ fn shaping(port: &LabPort) -> Vec<String> {
             "class add dev {device} parent 1:1 classid 1:{class:x} htb prio {priority} rate {kbit}kbit ceil {}mbit {bursts} quantum {FAIR_QUANTUM_BYTES}",
             rate.mbps()
         ));
-        // 1 Mbit/s is 125 bytes per ms. The queue counts bytes, so that its length in time does not depend on the size of packets.
-        lines.push(format!("qdisc add dev {device} parent 1:{class:x} bfifo limit {}", rate.mbps() * 125 * QUEUE_MS));
+        // The queue counts bytes, so that its length in time does not depend on the size of packets.
+        lines.push(format!("qdisc add dev {device} parent 1:{class:x} bfifo limit {}", rate.bytes_in(QUEUE).0));
     };
     class(ACK_CLASS, 0, kbit(ACK_PERCENT));
     classes.iter().for_each(|&(data, _)| class(data, 1, share));

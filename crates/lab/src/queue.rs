@@ -82,9 +82,8 @@ struct Formatted {
 
 /// Builds the program for links of that rate into `folder` and returns its path. Built once per rate and source.
 pub(crate) fn build(folder: &Path, rate: Rate) -> Result<String> {
-    // `case::RATE_MAX` is 10 Gbit/s, so the product with 20 ms in ns stays below 2^55.
-    let bytes_per_second = rate.mbps() * 125_000;
-    let bytes = |time: Nanos| bytes_per_second * time.0 / 1_000_000_000;
+    let bytes = |time: Nanos| rate.bytes_in(time).0;
+    let bytes_per_second = bytes(Nanos(Nanos::PER_SECOND));
     let object = folder.join(format!("ecn-queue-{}M.o", rate.mbps()));
     let object = object.to_str().context("the lab's folder has a name of plain text")?.to_owned();
     // Two links of one rate share an object, and the folder belongs to this lab alone.

@@ -12,12 +12,14 @@ mod mixes;
 
 use std::time::Instant;
 
-use antiphase_plan::turns::TRIED_COMMIT;
 use mixes::{Cost, Judged, SETTINGS, judge};
+
+/// Choices that are tried: a few rounds over the pairs of ten jobs, ten times what plans try.
+const TRIED: usize = 240;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let number = |n: usize, default: usize| std::env::args().nth(n).map_or(Ok(default), |s| s.parse());
-    let (seeds, tried) = (number(1, 20)?, number(2, TRIED_COMMIT)?);
+    let (seeds, tried) = (number(1, 20)?, number(2, TRIED)?);
     println!("{seeds} mixes each; mean (worst job)\n");
     println!(
         "{:<16}{:>16}{:>16}{:>16}{:>16}   {:<20}{:>8}{:>8}{:>8}{:>9}",

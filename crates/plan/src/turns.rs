@@ -37,10 +37,9 @@ pub const SLOWER_MAX: f64 = 0.01;
 const SLOWER_JUDGED: f64 = SLOWER_MAX / 2.0;
 /// What a choice has to gain in the mean over the jobs; less is noise of few runs.
 pub const GAIN_MIN: f64 = 0.002;
-/// Most choices that are tried for candidates and for commits: one round over the groups of a usual component.
+/// Most choices that are tried for candidates and for commits: one round over the groups of a usual component. The example
+/// `turns_mixes` shows what more choices bring.
 pub const TRIED_RANKING: usize = 24;
-/// A few rounds over the pairs of ten jobs, for who has the time: the example `turns_mixes` shows what more choices bring.
-pub const TRIED_COMMIT: usize = 240;
 /// Jobs of a component for which so many choices are tried; of more jobs, in proportion fewer.
 pub const JOBS_ALL_TRIED: usize = 8;
 /// How much longer iterations may be on average for the sake of quiet, as a share, and how much longer any job's.
@@ -91,7 +90,7 @@ pub struct Question<'a> {
     pub asks: &'a [Asks],
     /// How much Down phases vary ([`fluid::jitter`]).
     pub jitter_permille: u32,
-    /// Most choices to try: [`TRIED_RANKING`] or [`TRIED_COMMIT`]; 0 predicts nobody and everybody only.
+    /// Most choices to try, as [`TRIED_RANKING`]; 0 predicts nobody and everybody only.
     pub tried_max: usize,
 }
 
@@ -404,7 +403,7 @@ mod tests {
                 links: &links,
                 asks: &[],
                 jitter_permille: JITTER_PERMILLE,
-                tried_max: TRIED_COMMIT,
+                tried_max: 10 * TRIED_RANKING,
             };
             let advice = advise(&question);
             assert_eq!(predicted(&question, advice.chosen.taking.clone()), advice.chosen);

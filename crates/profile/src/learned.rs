@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::{
     dims::{Dims, Scope},
-    document::{DOCUMENT_BYTES_MAX, DocumentError, PhaseDocument, ProfileDocument, SCHEMA, from_json, parse},
+    document::{DOCUMENT_BYTES_MAX, DocumentError, PhaseDocument, ProfileDocument, from_json, parse},
     profile::{Profile, Source, refuse},
     synth::{PERIOD_ROUND_NS, ROUND_NS},
 };
@@ -48,7 +48,7 @@ struct LearnedPhase {
 /// Reads the profile of a job on so many hosts: a profile as [`parse`] takes it, or what was learned of the job, which does not say how it
 /// sends, and is taken for a ring over its hosts. `name` is the name of a profile that was learned.
 ///
-/// Edges of what was learned are rounded as those of a synthesised profile: jobs lock modulo the greatest common divisor of their periods.
+/// Edges of what was learned are rounded ([`LearnedIteration::profile`]).
 ///
 /// # Errors
 /// [`DocumentError`] with the key path and the value.
@@ -66,31 +66,54 @@ pub fn parse_for(text: &str, name: &str, hosts: usize) -> Result<Profile, Docume
     if !learned.periodic {
         return Err(refuse("periodic", alloc::format!("false ({}); a job without a period has no profile", learned.why)).into());
     }
-    let round = |ns: u64, step: u64| ns.saturating_add(step / 2) / step * step;
-    let step = if learned.period_ns >= 100 * PERIOD_ROUND_NS { PERIOD_ROUND_NS } else { ROUND_NS };
-    let period_ns = round(learned.period_ns, step).max(step);
-    let edge = |ns: u64| round(ns, ROUND_NS).min(period_ns);
-    let phase = |phase: &LearnedPhase| {
-        let (start, end) = (edge(phase.start_ns), edge(phase.start_ns.saturating_add(phase.duration_ns)));
-        PhaseDocument {
-            start_ns: start,
-            duration_ns: end - start,
-            rate_mbps: phase.rate_mbps,
-            collective: "ring".into(),
-            scope: Scope::Data,
+    let Learned { period_ns, jitter, confidence, iterations, phases, .. } = learned;
+    let phase = |phase: &LearnedPhase| (phase.start_ns, phase.start_ns.saturating_add(phase.duration_ns), phase.rate_mbps);
+    let phases = phases.iter().map(phase).collect();
+    let found = LearnedIteration { period_ns, phases, variance: jitter, confidence, iterations };
+    Ok(Profile::try_from(found.profile(name, hosts))?)
+}
+
+/// An iteration as it was learned, whoever learned it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LearnedIteration {
+    /// How long it takes.
+    pub period_ns: u64,
+    /// When the job sends, and how fast: start, end, and rate in Mbit/s.
+    pub phases: Vec<(u64, u64, u64)>,
+    /// Standard deviation of its length divided by its mean.
+    pub variance: f64,
+    /// 0 to 1.
+    pub confidence: f64,
+    /// How many were seen.
+    pub iterations: u64,
+}
+
+impl LearnedIteration {
+    /// The profile of a job on so many hosts: a ring over them, which is what most of what jobs send is.
+    ///
+    /// Edges are rounded to [`ROUND_NS`] and the period to [`PERIOD_ROUND_NS`], or to the former where it is short: jobs lock modulo the
+    /// greatest common divisor of their periods.
+    #[must_use]
+    pub fn profile(&self, name: &str, hosts: usize) -> ProfileDocument {
+        let round = |ns: u64, step: u64| ns.saturating_add(step / 2) / step * step;
+        let step = if self.period_ns >= 100 * PERIOD_ROUND_NS { PERIOD_ROUND_NS } else { ROUND_NS };
+        let period_ns = round(self.period_ns, step).max(step);
+        let edge = |ns: u64| round(ns, ROUND_NS).min(period_ns);
+        let phase = |&(start, end, rate_mbps): &(u64, u64, u64)| {
+            let (start_ns, end_ns) = (edge(start), edge(end));
+            let duration_ns = end_ns.saturating_sub(start_ns);
+            PhaseDocument { start_ns, duration_ns, rate_mbps, collective: "ring".into(), scope: Scope::Data }
+        };
+        ProfileDocument {
+            phases: self.phases.iter().map(phase).filter(|phase| phase.duration_ns > 0 && phase.rate_mbps > 0).collect(),
+            ranks: Dims { dp: u32::try_from(hosts).unwrap_or(u32::MAX), ..Dims::default() },
+            variance: self.variance,
+            confidence: self.confidence,
+            source: Source::Learned,
+            iterations: self.iterations,
+            ..ProfileDocument::declared(name, period_ns)
         }
-    };
-    let document = ProfileDocument {
-        schema: SCHEMA.into(),
-        phases: learned.phases.iter().map(phase).filter(|phase| phase.duration_ns > 0 && phase.rate_mbps > 0).collect(),
-        ranks: Dims { dp: u32::try_from(hosts).unwrap_or(u32::MAX), ..Dims::default() },
-        variance: learned.jitter,
-        confidence: learned.confidence,
-        source: Source::Learned,
-        iterations: learned.iterations,
-        ..ProfileDocument::declared(name, period_ns)
-    };
-    Ok(Profile::try_from(document)?)
+    }
 }
 
 #[cfg(test)]

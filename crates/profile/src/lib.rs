@@ -34,9 +34,9 @@ mod zoo;
 pub use demand::DemandError;
 pub use dims::{Dims, DimsError, GPUS_PER_HOST_MAX, RANKS_MAX, Scope, groups};
 pub use document::{DOCUMENT_BYTES_MAX, DocumentError, PhaseDocument, ProfileDocument, SCHEMA, parse, to_json, to_yaml};
-pub use learned::{LEARNED_SCHEMA, parse_for};
+pub use learned::{LEARNED_SCHEMA, LearnedIteration, parse_for};
 pub use model::{Architecture, Experts, Figure, Model, Provenance, Reference, Transformer};
-pub use profile::{NAME_BYTES_MAX, Phase, Profile, ProfileError, Source};
+pub use profile::{Phase, Profile, ProfileError, Source};
 pub use strategy::{Strategy, UnknownStrategy};
 pub use synth::{
     DEFAULT_OVERLAP_PERCENT, DataParallel, Hardware, PERIOD_ROUND_NS, Parallelism, ROUND_NS, Request, Setup, SynthError, synthesise,

@@ -6,16 +6,13 @@ use core::fmt;
 use circle::{PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, RATE_MBPS_MAX};
 use fabric::collective::Collective;
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Nanos, OneLine, Rate};
+use units::{Bytes, NAME_BYTES_MAX, Nanos, OneLine, Rate};
 
 use crate::{
     dims::{Dims, Scope},
     document::{ProfileDocument, SCHEMA},
     timestamp::is_rfc3339,
 };
-
-/// Longest name of a profile or a model: that of a Kubernetes object.
-pub const NAME_BYTES_MAX: usize = 253;
 
 /// Where a profile comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -67,9 +64,7 @@ impl Phase {
     /// Volume that the busiest NIC of one group sends during the phase, saturating.
     #[must_use]
     pub fn bytes(&self) -> Bytes {
-        // 1 Mbit/s for 1 ns is 1/1000 bit.
-        let bytes = u128::from(self.rate.0) * u128::from(self.duration.0) / 8_000;
-        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+        self.rate.bytes_in(self.duration)
     }
 }
 

@@ -5,6 +5,11 @@
 
 use alloc::vec::Vec;
 
+pub(crate) use units::nearest_rank;
+
+/// The share that is at most the p99.
+pub(crate) const P99: f64 = 0.99;
+
 /// The mean; 0 of none.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
@@ -14,12 +19,6 @@ pub(crate) fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
-}
-
-/// The smallest value with at least that many of a hundred at or below it.
-pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
-    // Ranks count from 1.
-    sorted.get((sorted.len() * percent).div_ceil(100).max(1) - 1).copied()
 }
 
 /// The value at place `share` n of n, places counting from 0: as the scripts of Muri's authors take a p99. It is that by nearest rank wherever

@@ -6,14 +6,15 @@
 //! [`NodeId`], [`LinkId`] and [`JobId`].
 //! [`OneLine`] and [`Lines`] stand here as well because every crate that reads documents writes messages about them, and
 //! [`names_this_machine`] because service and agent answer to the same names, [`Score`] because all show scores alike, [`splitmix64`]
-//! because solver, planner, policies, simulator and lab all draw by it.
+//! because solver, planner, policies, simulator and lab all draw by it, and [`nearest_rank`] because they and the node's programs tell
+//! percentiles by it.
 //!
 //! Arithmetic is by name (`checked_*`, `saturating_*`), never by operator, because each site
 //! has to decide what an overflow means.
 //!
 //! ```
 //! use antiphase_units::{Bytes, Nanos, Rate};
-//! let nic = Rate::from_gbps(50).unwrap();
+//! let nic = Rate(50_000);
 //! // 712.5 MB at 50 Gb/s take 114 ms: the Up phase of VGG16 in the CASSINI paper, section 2.
 //! assert_eq!(nic.time_for(Bytes(712_500_000)), Some(Nanos::from_millis(114)));
 //! assert_eq!(nic.to_string(), "50 Gb/s");
@@ -30,6 +31,7 @@ mod name;
 mod place;
 mod quantity;
 mod random;
+mod rank;
 mod score;
 
 pub use authority::names_this_machine;
@@ -40,5 +42,6 @@ pub use line::OneLine;
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use place::Lines;
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};
-pub use random::{GOLDEN, mix64, splitmix64};
+pub use random::{GOLDEN, mix64, splitmix64, unit_interval};
+pub use rank::nearest_rank;
 pub use score::Score;

@@ -18,6 +18,11 @@ impl fmt::Display for Ticks {
 pub struct Nanos(pub u64);
 
 impl Nanos {
+    /// Nanoseconds in a millisecond.
+    pub const PER_MILLI: u64 = 1_000_000;
+    /// Nanoseconds in a second.
+    pub const PER_SECOND: u64 = 1_000_000_000;
+
     /// Whole microseconds, saturating at the largest representable time (584 years).
     #[must_use]
     pub const fn from_micros(us: u64) -> Self {
@@ -27,7 +32,7 @@ impl Nanos {
     /// Whole milliseconds, saturating at the largest representable time (584 years).
     #[must_use]
     pub const fn from_millis(ms: u64) -> Self {
-        Self(ms.saturating_mul(1_000_000))
+        Self(ms.saturating_mul(Self::PER_MILLI))
     }
 
     /// Milliseconds as a float, for people.
@@ -91,12 +96,6 @@ impl Rate {
     /// No demand at all.
     pub const ZERO: Self = Self(0);
 
-    /// Whole Gbit/s; `None` on overflow.
-    #[must_use]
-    pub fn from_gbps(gbps: u64) -> Option<Self> {
-        gbps.checked_mul(1_000).map(Self)
-    }
-
     /// The rate in Mbit/s.
     #[must_use]
     pub const fn mbps(self) -> u64 {
@@ -119,6 +118,13 @@ impl Rate {
         let rounded = (product + one / 2) / one;
         let floor = u128::from(product > 0);
         u64::try_from(rounded.max(floor)).ok().map(Self)
+    }
+
+    /// What passes at this rate in `time`, rounded down to a byte; saturating. 1 Mbit/s for 1 ns is 1/1000 bit.
+    #[must_use]
+    pub fn bytes_in(self, time: Nanos) -> Bytes {
+        let bytes = u128::from(self.0) * u128::from(time.0) / 8_000;
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
     /// How long `size` takes at this rate, rounded up to a nanosecond; `None` at rate zero or
@@ -199,5 +205,12 @@ mod tests {
         assert_eq!(Rate(3_000).time_for(Bytes(1)), Some(Nanos(3)));
         assert_eq!(Rate(0).time_for(Bytes(1)), None);
         assert_eq!(Rate(1).time_for(Bytes(u64::MAX)), None);
+    }
+
+    #[test]
+    fn bytes_round_down_and_stop_at_the_end_of_the_range() {
+        assert_eq!(Rate(1_000).bytes_in(Nanos(15)), Bytes(1));
+        assert_eq!(Rate(25_000).bytes_in(Nanos(Nanos::PER_SECOND)), Bytes(25_000 * 125_000));
+        assert_eq!(Rate(u64::MAX).bytes_in(Nanos(u64::MAX)), Bytes(u64::MAX));
     }
 }

@@ -14,6 +14,17 @@ pub const fn mix64(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
+/// A float from 0 up to, but not 1, of 64 bits that were drawn: its upper 53, which are what a float holds, so none is rounded up to 1.
+///
+/// ```
+/// use antiphase_units::unit_interval;
+/// assert_eq!([0, 1 << 63, u64::MAX].map(unit_interval), [0.0, 0.5, 1.0 - f64::EPSILON / 2.0]);
+/// ```
+#[must_use]
+pub const fn unit_interval(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 /// The next number of a sequence: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 ///
 /// ```

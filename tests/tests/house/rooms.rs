@@ -116,7 +116,7 @@ pub(crate) const ROOMS: &[Room] = &[
         own: &[UNITS, CIRCLE, FABRIC, JOB, FLUID, PLAN],
         external: Some(&["libm", "rand_chacha", "thiserror"]),
     },
-    Room { folder: HARMONY, kind: Kind::Pure, own: &[POLICY], external: Some(&["libm", "rand_chacha"]) },
+    Room { folder: HARMONY, kind: Kind::Pure, own: &[UNITS, POLICY], external: Some(&["libm", "rand_chacha"]) },
     Room { folder: LEARN, kind: Kind::Pure, own: &[HARMONY], external: Some(&["libm"]) },
     Room {
         folder: STATE,
@@ -141,7 +141,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         folder: SERVER,
         kind: Kind::Edge,
-        own: &[UNITS, FILES, RENDER, CIRCLE, FABRIC, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
+        own: &[UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
         external: None,
     },
     Room {

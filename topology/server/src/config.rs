@@ -2,11 +2,14 @@
 //!
 //! Every key is in the example `antiphase-topology.toml` beside this crate, with its default; a test keeps it so.
 
+mod check;
 mod extender;
+mod log;
 mod proxy;
 mod scheduler;
 mod sflow;
 mod traces;
+mod words;
 
 use std::{
     net::SocketAddr,
@@ -15,25 +18,17 @@ use std::{
 };
 
 use serde::Deserialize;
-use tracing::level_filters::LevelFilter;
 use units::{Nanos, OneLine};
 
 pub use extender::ExtenderConfig;
+pub use log::{LogConfig, LogFormat, LogLevel};
 pub use proxy::ProxyConfig;
 pub use scheduler::{PolicyName, SchedulerConfig};
 pub use sflow::{ExporterConfig, InterfaceName, PORTS_MAX, SflowConfig};
 pub use traces::TracesConfig;
+pub use words::{Control, Discovery, Objective};
 
-use crate::{
-    quic,
-    tls::{TlsFiles, is_loopback},
-};
-
-/// Largest configuration read: the example is 4 kB, and a mistaken path must not fill memory.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
-
-/// Highest headroom, which is also as far as slips raise it: `state` says so.
-const HEADROOM_MAX_PERMILLE: u32 = 200;
+use crate::{quic, tls::TlsFiles};
 
 /// What cannot be taken: file, line where there is one, key and value on one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,84 +75,6 @@ pub struct Config {
     pub traces: Option<TracesConfig>,
 }
 
-/// How jobs are kept apart that gain by it, as [`plan::Control`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Control {
-    /// By event: a job goes when those ahead of it have ended.
-    Turns,
-    /// By time: each job starts in its slot.
-    Slots,
-    /// Not at all: what turns would bring is predicted and shown.
-    #[default]
-    Observe,
-}
-
-impl From<plan::Control> for Control {
-    fn from(control: plan::Control) -> Self {
-        match control {
-            plan::Control::Turns => Self::Turns,
-            plan::Control::Slots => Self::Slots,
-            plan::Control::Observe => Self::Observe,
-        }
-    }
-}
-
-impl Control {
-    /// As the configuration names it.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Turns => "turns",
-            Self::Slots => "slots",
-            Self::Observe => "observe",
-        }
-    }
-}
-
-impl From<Control> for plan::Control {
-    fn from(control: Control) -> Self {
-        match control {
-            Control::Turns => Self::Turns,
-            Control::Slots => Self::Slots,
-            Control::Observe => Self::Observe,
-        }
-    }
-}
-
-/// What becomes of what agents see of the cabling by LLDP, which nobody signs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Discovery {
-    /// Nothing.
-    Off,
-    /// It is compared with the fabric, and differences are shown; the fabric is never changed.
-    #[default]
-    Compare,
-    /// Where nobody sets a fabric it is the fabric, which grows with it.
-    Grow,
-}
-
-/// What turns are chosen for, as [`plan::turns::Objective`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Objective {
-    /// Short iterations.
-    #[default]
-    Time,
-    /// Links that are seldom above capacity, where iterations are hardly longer for it.
-    Quiet,
-}
-
-impl From<Objective> for plan::turns::Objective {
-    fn from(objective: Objective) -> Self {
-        match objective {
-            Objective::Time => Self::Time,
-            Objective::Quiet => Self::Quiet,
-        }
-    }
-}
-
 /// How jobs are planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -198,58 +115,6 @@ pub struct LimitsConfig {
     pub evaluations: u32,
     /// Readers of the event stream.
     pub watchers: u32,
-}
-
-/// Lines on standard error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LogConfig {
-    /// Text or JSON.
-    pub format: LogFormat,
-    /// From which severity on.
-    pub level: LogLevel,
-}
-
-/// How a line looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One object a line.
-    Json,
-}
-
-/// From which severity on lines are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogLevel {
-    /// Somebody has to look.
-    Error,
-    /// Somebody may want to look.
-    Warn,
-    /// What changed.
-    #[default]
-    Info,
-    /// Also every request.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-impl LogLevel {
-    /// As `tracing` has it.
-    #[must_use]
-    pub const fn filter(self) -> LevelFilter {
-        match self {
-            Self::Error => LevelFilter::ERROR,
-            Self::Warn => LevelFilter::WARN,
-            Self::Info => LevelFilter::INFO,
-            Self::Debug => LevelFilter::DEBUG,
-            Self::Trace => LevelFilter::TRACE,
-        }
-    }
 }
 
 impl Default for Config {
@@ -409,52 +274,6 @@ impl Config {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), ConfigError> {
-        let range = |key: &str, value: u32, least: u32, most: u32| match value {
-            v if v < least || v > most => Err(ConfigError(format!("{key}: {v}; must be {least} to {most}"))),
-            _ => Ok(()),
-        };
-        range("plan.headroom_permille", self.plan.headroom_permille, 0, HEADROOM_MAX_PERMILLE)?;
-        // Plans are renewed after a third of this time, and 1 s is the shortest third.
-        range("plan.ttl_s", self.plan.ttl_s, 3, 3_600)?;
-        // An agent keeps to these bounds whatever it is told (agent/daemon/src/session/connect.rs).
-        range("agents.report_ms", self.agents.report_ms, 100, 10_000)?;
-        range("agents.probe_ms", self.agents.probe_ms, 100, 60_000)?;
-        // Two reports fit into the silence, so one lost report ends no session. `report_ms` was checked above, so the product fits.
-        range("agents.silence_ms", self.agents.silence_ms, 2 * self.agents.report_ms, 30_000)?;
-        range("agents.sessions", self.agents.sessions, 1, 100_000)?;
-        range("limits.connections", self.limits.connections, 1, 100_000)?;
-        range("limits.body_mib", self.limits.body_mib, 1, 1_024)?;
-        range("limits.request_s", self.limits.request_s, 1, 3_600)?;
-        range("limits.stall_s", self.limits.stall_s, 1, 3_600)?;
-        range("limits.evaluations", self.limits.evaluations, 1, 256)?;
-        range("limits.watchers", self.limits.watchers, 0, 10_000)?;
-        range("extender.slower_percent", self.extender.slower_percent, 0, extender::SLOWER_PERCENT_MAX)?;
-        if let Some(scheduler) = &self.scheduler {
-            range("scheduler.gpus_per_host", scheduler.gpus_per_host.unwrap_or(1), 1, fabric::native::HOST_GPUS_MAX)?;
-            range("scheduler.round_s", scheduler.round_s, 1, scheduler::SECONDS_MAX)?;
-            range("scheduler.start_s", scheduler.start_s, 1, scheduler::SECONDS_MAX)?;
-            range("scheduler.stop_s", scheduler.stop_s, 1, scheduler::SECONDS_MAX)?;
-        }
-        let problem = self.proxy.as_ref().and_then(ProxyConfig::problem);
-        if let Some(problem) = problem.or_else(|| self.traces.as_ref().and_then(TracesConfig::problem)) {
-            return Err(ConfigError(problem));
-        }
-        if let Some(problem) = self.sflow.as_ref().and_then(SflowConfig::problem) {
-            return Err(ConfigError(problem));
-        }
-        // The text is parsed here only to refuse it early; `run` parses it again when it starts the controller.
-        self.ecmp.parse::<fabric::route::Ecmp>().map_err(|e| ConfigError(format!("ecmp: {e}")))?;
-        if self.state.as_os_str().is_empty() {
-            return Err(ConfigError("state: empty".into()));
-        }
-        // Without certificates everybody is admin, so nobody beyond this machine may reach the port.
-        if self.tls.is_none() && !is_loopback(self.listen.ip()) {
-            return Err(ConfigError(format!("listen: {} is not a loopback address, and without tls only loopback is served", self.listen)));
-        }
-        Ok(())
-    }
-
     /// The control from now on: what the configuration says, else what the state file was written under `last`, else the default.
     pub fn decide_control(&mut self, last: Option<plan::Control>) -> Control {
         // An upgrade changes nothing of what jobs are used to; only a new cluster begins with the default.
@@ -509,7 +328,7 @@ impl Config {
 
 fn read(file: &Path) -> Result<String, ConfigError> {
     // SIGHUP reads the file again: whatever its name leads to by then, nobody may wait for it.
-    files::read_text(file, CONFIG_BYTES_MAX).map_err(|e| ConfigError(format!("{}: {e}", file.display())))
+    files::read_text(file, files::CONFIG_BYTES_MAX).map_err(|e| ConfigError(format!("{}: {e}", file.display())))
 }
 
 #[cfg(test)]
@@ -564,55 +383,6 @@ mod tests {
         assert!(unknown.starts_with("line 3: ") && unknown.contains("bodies") && !unknown.contains('\n'), "{unknown}");
         assert_eq!(error("listen = \"here\""), "line 1: listen = \"here\": invalid socket address syntax");
         assert!(error("[log]\nlevel = \"loud\"").contains("loud"));
-    }
-
-    #[test]
-    fn values_are_checked_together() {
-        let check = |text: &str| Config::parse(text).unwrap().check().map_err(|e| e.0);
-        assert!(check("listen = \"0.0.0.0:7480\"").unwrap_err().contains("not a loopback address"));
-        assert!(check("listen = \"[::1]:7480\"").is_ok());
-        assert!(check("[plan]\nheadroom_permille = 300").unwrap_err().contains("300; must be 0 to 200"));
-        assert!(check("[plan]\nttl_s = 1").is_err());
-        assert!(check("ecmp = \"sideways\"").unwrap_err().starts_with("ecmp: "));
-    }
-
-    /// Every number has a range; what is just outside is refused with key, value and range, what is at its ends is taken.
-    #[test]
-    fn every_number_has_a_range() {
-        let check = |text: &str| Config::parse(text).unwrap().check().map_err(|e| e.0);
-        let ranges: [(&str, &str, u64, u64); 17] = [
-            ("plan", "headroom_permille", 0, 200),
-            ("plan", "ttl_s", 3, 3_600),
-            ("agents", "report_ms", 100, 5_000),
-            ("agents", "probe_ms", 100, 60_000),
-            ("agents", "silence_ms", 4_000, 30_000),
-            ("agents", "sessions", 1, 100_000),
-            ("limits", "connections", 1, 100_000),
-            ("limits", "body_mib", 1, 1_024),
-            ("limits", "request_s", 1, 3_600),
-            ("limits", "stall_s", 1, 3_600),
-            ("limits", "evaluations", 1, 256),
-            ("limits", "watchers", 0, 10_000),
-            ("extender", "slower_percent", 0, 1_000),
-            ("scheduler", "gpus_per_host", 1, 1_024),
-            ("scheduler", "round_s", 1, 86_400),
-            ("scheduler", "start_s", 1, 86_400),
-            ("scheduler", "stop_s", 1, 86_400),
-        ];
-        for (table, key, least, most) in ranges {
-            // A scheduler has no default policy.
-            let policy = if table == "scheduler" { "policy = \"srtf\"\n" } else { "" };
-            let at = |value: u64| check(&format!("[{table}]\n{key} = {value}\n{policy}"));
-            assert_eq!((at(least), at(most)), (Ok(()), Ok(())), "{table}.{key}");
-            for beyond in [least.checked_sub(1), Some(most + 1), Some(u64::from(u32::MAX))].into_iter().flatten() {
-                // A session's silence is counted in reports, so a report interval can make it too short.
-                let named =
-                    |e: &str| e.starts_with(&format!("{table}.{key}: {beyond}; must be ")) || e.starts_with("agents.silence_ms: 10000; ");
-                let error = at(beyond).unwrap_err();
-                assert!(named(&error) && !error.contains('\n'), "{table}.{key} = {beyond}: {error}");
-            }
-            assert!(Config::parse(&format!("[{table}]\n{key} = -1\n")).unwrap_err().0.starts_with("line 2: "), "{table}.{key}");
-        }
     }
 
     #[test]

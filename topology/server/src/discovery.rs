@@ -19,7 +19,7 @@ use fabric::{
 };
 use futures_util::future::BoxFuture;
 use proto::v1alpha1::{self as pb, Neighbour, Neighbours};
-use state::{Notice, Severity};
+use state::{Notice, NoticeKind, Severity};
 use tokio::sync::watch;
 use units::Rate;
 
@@ -237,7 +237,7 @@ async fn may_grow(mode: Mode, view: Option<&FabricView>, controller: &Controller
         return Ok(mode == Mode::Grow);
     }
     let trail = controller.audit(None, TRAIL).await?;
-    Ok(trail.iter().rfind(|entry| entry.kind == "fabric").is_some_and(|entry| entry.by == Subject::discovery().told))
+    Ok(trail.iter().rfind(|entry| entry.kind == NoticeKind::Fabric.word()).is_some_and(|entry| entry.by == Subject::discovery().told))
 }
 
 /// What the tables say, beside the fabric if there is one.
@@ -347,13 +347,13 @@ async fn grow(set: &SetFabric, found: &Found, grown: &Arc<str>) {
 fn tell(before: &[(&'static str, String)], now: &[(&'static str, String)], around: &Surroundings) {
     let (before, now): (BTreeSet<_>, BTreeSet<_>) = (before.iter().collect(), now.iter().collect());
     let say = |severity, message: String| {
-        tracing::info!(kind = "cabling", "{message}");
-        around.metrics.notice("cabling");
+        tracing::info!(kind = NoticeKind::Cabling.word(), "{message}");
+        around.metrics.notice(NoticeKind::Cabling);
         around.events.push(Notice {
             by: None,
             at: around.clock.now(),
             severity,
-            kind: "cabling",
+            kind: NoticeKind::Cabling,
             message,
             job: None,
             host: None,

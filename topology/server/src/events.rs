@@ -11,7 +11,7 @@ use state::{
     scheduler::{HostGpus, Order},
 };
 use tokio::sync::watch;
-use units::FabricTime;
+use units::{FabricTime, Nanos};
 
 use crate::tally::Tally;
 
@@ -25,7 +25,6 @@ const HOST_PART: usize = 32;
 /// Events of one answer when the caller names no number, and at most.
 const LIST_DEFAULT: usize = 100;
 const LIST_MAX: usize = 1_000;
-const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// The log. Cloning it shares it.
 #[derive(Clone, Debug)]
@@ -87,7 +86,7 @@ impl EventLog {
     #[must_use]
     pub fn new(now: FabricTime) -> Self {
         // A service that logs less than an event a millisecond never reaches the numbers with which its next run begins.
-        let first = now.0 / NANOS_PER_MILLI;
+        let first = now.0 / Nanos::PER_MILLI;
         let ring = Ring { events: VecDeque::with_capacity(EVENTS_MAX), next: first + 1, agents: Tally::default(), of_agents: 0 };
         Self(Arc::new(Shared { ring: Mutex::new(ring), newest: watch::Sender::new(first) }))
     }
@@ -171,7 +170,7 @@ fn event(sequence: u64, notice: Notice) -> Event {
         sequence,
         at_ns: notice.at.0,
         severity: severity.into(),
-        kind: notice.kind.into(),
+        kind: notice.kind.word().into(),
         message: notice.message,
         job: notice.job.unwrap_or_default(),
         host: notice.host.unwrap_or_default(),
@@ -192,6 +191,8 @@ pub(crate) fn place_message(place: &HostGpus) -> pb::HostGpus {
 
 #[cfg(test)]
 mod tests {
+    use state::NoticeKind;
+
     use super::*;
 
     fn notice(n: u64) -> Notice {
@@ -200,7 +201,7 @@ mod tests {
             by: None,
             at: FabricTime(n),
             severity: state::Severity::Info,
-            kind: "committed",
+            kind: NoticeKind::Committed,
             message,
             job: None,
             host: None,
@@ -253,7 +254,7 @@ mod tests {
         log.push(notice(0));
         for n in 0..3 * EVENTS_MAX as u64 {
             let about_host = Notice { host: Some("loud".into()), ..notice(n) };
-            let about_job = Notice { agent: Some("loud".into()), kind: "measured", ..notice(n) };
+            let about_job = Notice { agent: Some("loud".into()), kind: NoticeKind::Measured, ..notice(n) };
             log.push(if n % 2 == 0 { about_host } else { about_job });
         }
         let all = log.list(0, 1_000).events;

@@ -11,10 +11,10 @@ use std::{
 };
 
 use job::{Job, JobDoc};
+use profile::LearnedIteration;
 use proto::v1alpha1::LearnedJob;
-use serde_json::json;
 use state::{
-    Change, Commit, Notice, Refusal, Reply, Severity,
+    Change, Commit, Notice, NoticeKind, Refusal, Reply, Severity,
     config::{MISMATCH_PERMILLE, measured_apart},
 };
 use units::{Nanos, OneLine, Rate};
@@ -36,9 +36,6 @@ const PHASES_MAX: usize = 64;
 const SAME_PERMILLE: u32 = 30;
 /// A rate is another from so much on: what is beside the job on its port counts in it.
 const RATE_PERMILLE: u32 = 250;
-/// Periods are rounded to a multiple of this, and shorter ones than a hundred of it to one of a tenth, as edges are: jobs lock by what their
-/// periods have in common.
-const ROUND_NS: u64 = 1_000_000;
 /// Shortest and longest iteration that is believed: counters show none that is shorter, and none of an hour repeats in what is kept.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 1_000_000..=3_600_000_000_000;
 
@@ -230,9 +227,8 @@ async fn learn(
     if !document.learn || gated || !leads || view.definition.hosts.len() < 2 || !is_another(planned, told) {
         return Outcome::Left;
     }
-    let made = self::document(&document, &view.definition.hosts, told)
-        .and_then(|document| resolve::definitions(&fabric.fabric, &[Arc::new(document)]));
-    let jobs = match made {
+    let learned = self::document(&document, &view.definition.hosts, told);
+    let jobs = match resolve::definitions(&fabric.fabric, &[Arc::new(learned)]) {
         Ok(jobs) => jobs,
         Err(problem) => {
             tracing::warn!(job = name, problem, "what was learned of the job cannot be its profile");
@@ -261,33 +257,17 @@ async fn learn(
     }
 }
 
-/// The document of the job with the profile that was learned: a ring over its hosts, which is what most of what jobs send is.
-fn document(before: &JobDoc, hosts: &[String], told: &LearnedJob) -> Result<JobDoc, String> {
-    let step = if told.period_ns >= 100 * ROUND_NS { ROUND_NS } else { ROUND_NS / 10 };
-    let round = |ns: u64, step: u64| ns.saturating_add(step / 2) / step * step;
-    let period = round(told.period_ns, step).max(step);
-    let edge = |ns: u64| round(ns, ROUND_NS / 10).min(period);
-    let phases = told.phases.iter().map(|phase| (edge(phase.start_ns), edge(phase.end_ns), phase.rate_mbps));
-    let phases: Vec<_> = phases
-        .filter(|(start, end, _)| start < end)
-        .map(|(start, end, rate)| {
-            json!({ "start_ns": start, "duration_ns": end - start, "rate_mbps": rate, "collective": "ring", "scope": "data" })
-        })
-        .collect();
+/// The document of the job with the profile that was learned.
+fn document(before: &JobDoc, hosts: &[String], told: &LearnedJob) -> JobDoc {
     let share = |ppm: u64| (ppm as f64 / 1e6).min(1.0);
-    let profile = json!({
-        "schema": "antiphase.profile/v1",
-        "name": told.job,
-        "period_ns": period,
-        "phases": phases,
-        "ranks": { "dp": hosts.len() },
-        "variance": share(told.jitter_ppm),
-        "confidence": share(told.confidence_ppm),
-        "source": "learned",
-        "iterations": told.iterations,
-    });
-    let profile = serde_json::from_value(profile).map_err(|e| e.to_string())?;
-    Ok(JobDoc { model: None, profile: Some(profile), ..before.clone() })
+    let found = LearnedIteration {
+        period_ns: told.period_ns,
+        phases: told.phases.iter().map(|phase| (phase.start_ns, phase.end_ns, phase.rate_mbps)).collect(),
+        variance: share(told.jitter_ppm),
+        confidence: share(told.confidence_ppm),
+        iterations: told.iterations,
+    };
+    JobDoc { model: None, profile: Some(found.profile(&told.job, hosts.len())), ..before.clone() }
 }
 
 fn tell(around: &Surroundings, planned: &Job, told: &LearnedJob, host: &str) {
@@ -302,13 +282,13 @@ fn tell(around: &Surroundings, planned: &Job, told: &LearnedJob, host: &str) {
         told.iterations,
         OneLine(&told.port)
     );
-    tracing::info!(kind = "learned", job = told.job, "{message}");
-    around.metrics.notice("learned");
+    tracing::info!(kind = NoticeKind::Learned.word(), job = told.job, "{message}");
+    around.metrics.notice(NoticeKind::Learned);
     around.events.push(Notice {
         by: None,
         at: around.clock.now(),
         severity: Severity::Info,
-        kind: "learned",
+        kind: NoticeKind::Learned,
         message,
         job: Some(told.job.clone()),
         host: None,
@@ -440,7 +420,7 @@ mod tests {
         let unknown = resolve::definitions(&fabric, &[Arc::new(before.clone())]).unwrap();
         assert!(unknown[0].job.phases.is_empty() && unknown[0].placement.ranks.len() == 2);
         let learned = LearnedJob { period_ns: 255_137_291, ..told(255, 114, 38_000) };
-        let made = document(&before, &hosts, &learned).unwrap();
+        let made = document(&before, &hosts, &learned);
         let planned = resolve::definitions(&fabric, &[Arc::new(made.clone())]).unwrap();
         assert_eq!((planned[0].job.period, planned[0].job.up()), (Nanos(255_000_000), 114_000_000));
         // The same again is no other job; a longer one is, and so is one that sends for longer, or faster.

@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use prometheus::{GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
-use state::turns::{Granted, Verdict};
+use state::{
+    NoticeKind,
+    turns::{Granted, Verdict},
+};
 
 /// From half a millisecond to half a minute.
 const EVALUATE_BUCKETS: &[f64] = &[0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
@@ -173,8 +176,8 @@ impl Metrics {
     }
 
     /// An event was logged.
-    pub fn notice(&self, kind: &str) {
-        self.notices.with_label_values(&[kind]).inc();
+    pub fn notice(&self, kind: NoticeKind) {
+        self.notices.with_label_values(&[kind.word()]).inc();
     }
 
     /// A connection was opened (1) or closed (-1).

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::tls::Who;
 
+/// The part of what has a limit, one in so many, that one caller with a certificate may have: others have as much left.
+pub(crate) const CALLER_PART: usize = 2;
+
 /// How much each key has.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<K>(BTreeMap<K, usize>);

@@ -31,7 +31,6 @@ const NAME_BYTES_MAX: usize = 64;
 const AHEAD_STEPS_MAX: u64 = 2;
 /// Seconds of an answer when the caller names none.
 const SECONDS_DEFAULT: u32 = 300;
-const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Steps that a rate is the mean of: several iterations of every job that we know of, and soon enough for who looks on.
 const RATE_STEPS: u64 = 10;
 /// Series of one answer, so that it stays below some 50 MiB.
@@ -257,7 +256,7 @@ impl Port {
         HostSeries {
             host: host.into(),
             port: port.into(),
-            at_ms: self.steps.iter().skip(skip).map(|step| step * STEP_NS / NANOS_PER_MILLI).collect(),
+            at_ms: self.steps.iter().skip(skip).map(|step| step * STEP_NS / Nanos::PER_MILLI).collect(),
             counters: counters.collect(),
         }
     }
@@ -268,7 +267,7 @@ fn series(job: &str, ring: &VecDeque<JobStep>, from: u64) -> JobSeries {
     let steps = || ring.iter().skip(skip);
     JobSeries {
         job: job.into(),
-        at_ms: steps().map(|s| s.step * STEP_NS / NANOS_PER_MILLI).collect(),
+        at_ms: steps().map(|s| s.step * STEP_NS / Nanos::PER_MILLI).collect(),
         iteration_ns: steps().map(|s| s.iteration.0).collect(),
         phase_error_ns: steps().map(|s| s.phase_error).collect(),
     }
@@ -288,7 +287,7 @@ mod tests {
     #[test]
     fn samples_of_one_step_add_up_and_absent_counters_stay_absent() {
         let telemetry = TelemetryHandle::default();
-        let at = |step: u64, ms: u64| step * STEP_NS + ms * NANOS_PER_MILLI;
+        let at = |step: u64, ms: u64| step * STEP_NS + ms * Nanos::PER_MILLI;
         telemetry.port(NOW, "h1", &frame("eth0", &[at(998, 0), at(998, 500), at(999, 1)], "rx_bytes", &[1, 2, 4]));
         telemetry.port(NOW, "h1", &frame("eth0", &[at(999, 2)], "ecn", &[7]));
         telemetry.port(NOW, "h10", &frame("eth0", &[at(999, 2)], "rx_bytes", &[9]));
@@ -342,7 +341,7 @@ mod tests {
     fn a_job_keeps_its_last_value_per_step_and_is_forgotten() {
         let telemetry = TelemetryHandle::default();
         for ms in [0, 400, 1_200] {
-            telemetry.job(FabricTime(NOW.0 + ms * NANOS_PER_MILLI), "a", Nanos(ms), -1);
+            telemetry.job(FabricTime(NOW.0 + ms * Nanos::PER_MILLI), "a", Nanos(ms), -1);
         }
         let read = || telemetry.read(NOW, &GetTelemetryRequest::default());
         assert_eq!(read().jobs[0].iteration_ns, [400, 1_200]);

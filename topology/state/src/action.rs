@@ -4,12 +4,7 @@ use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 
 use units::FabricTime;
 
-use crate::{
-    Document, RequestId, SessionId, Slot, Ticket,
-    audit::AuditEntry,
-    leases::Lease,
-    submission::{Order, Submission},
-};
+use crate::{Document, Notice, RequestId, SessionId, Slot, Ticket, audit::AuditEntry, leases::Lease, submission::Submission};
 
 /// A digest of what is committed, made by who asks; equal commits have equal ones.
 pub type Content = [u8; 32];
@@ -269,42 +264,4 @@ pub enum Refusal {
     /// The store failed; the service keeps its old state.
     #[error("the store failed: {0}")]
     Store(String),
-}
-
-/// How much a notice matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// As it should be.
-    Info,
-    /// Somebody may want to look.
-    Warning,
-    /// Somebody has to look.
-    Error,
-}
-
-/// Something that people want to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
-    /// Who asked for it, and who set the lease of a job whose lease ran out; `None`: nobody, it happened.
-    pub by: Option<Arc<str>>,
-    /// When.
-    pub at: FabricTime,
-    /// How much it matters.
-    pub severity: Severity,
-    /// One word: committed, released, moved, drift, period_mismatch, measured, let_go, lost, connected, quarantined, trusted, expired, headroom, crowded, unknown_host, two_agents,
-    /// fabric, cabling, learned, store, turns, observe, more; of the scheduler submitted, job_start, job_running, job_preempt, job_move, job_stopped,
-    /// job_finished, withdrawing, job_withdrawn, job_overdue, job_lost, job_failed, infeasible.
-    pub kind: &'static str,
-    /// One line.
-    pub message: String,
-    /// The job, where there is one.
-    pub job: Option<String>,
-    /// The host, where there is one.
-    pub host: Option<String>,
-    /// The host by whose agent's reports it came, where it is about jobs and not about a host.
-    pub agent: Option<Arc<str>>,
-    /// Version of the plan.
-    pub plan_version: u64,
-    /// What the executor is told to do, where it is told something.
-    pub order: Option<Arc<Order>>,
 }

@@ -151,7 +151,7 @@ fn audit_entry(notices: &[&Notice]) -> Option<AuditEntry> {
         }
         message.extend(notice.message.chars().take(MESSAGE_BYTES_MAX));
     }
-    Some(AuditEntry { number: 0, at: first.at, by, kind: first.kind.into(), message, plan_version: first.plan_version })
+    Some(AuditEntry { number: 0, at: first.at, by, kind: first.kind.word().into(), message, plan_version: first.plan_version })
 }
 
 fn job_records(old: Option<&Job>, new: &Job, out: &mut Vec<Record>) {

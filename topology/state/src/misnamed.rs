@@ -11,7 +11,7 @@ use alloc::{
 
 use units::FabricTime;
 
-use crate::{Service, Severity, View, agents::Agent, plan::Name, view::AgentView, warnings::few};
+use crate::{NoticeKind, Service, Severity, View, agents::Agent, plan::Name, view::AgentView, warnings::few};
 
 impl AgentView<'_> {
     /// What is wrong with the agent's name, in a sentence that says what to do.
@@ -60,8 +60,8 @@ impl Service {
             return;
         }
         let (severity, kind, said) = match self.view.trouble_of(agent) {
-            Some(trouble) => (Severity::Warning, if are_two { "two_agents" } else { "unknown_host" }, trouble),
-            None => (Severity::Info, "connected", format!("agent {version} of host {host} connected")),
+            Some(trouble) => (Severity::Warning, if are_two { NoticeKind::TwoAgents } else { NoticeKind::UnknownHost }, trouble),
+            None => (Severity::Info, NoticeKind::Connected, format!("agent {version} of host {host} connected")),
         };
         self.host_notice(now, severity, kind, host, said);
     }
@@ -80,7 +80,7 @@ impl Service {
             self.view.agents.iter().map(|agent| agent.host.clone()).filter(|host| !self.view.has_node(host)).collect();
         for host in strangers {
             match self.view.agents.at(&host).and_then(|agent| self.view.trouble_of(agent)) {
-                Some(trouble) => self.host_notice(now, Severity::Warning, "unknown_host", &host, trouble.to_string()),
+                Some(trouble) => self.host_notice(now, Severity::Warning, NoticeKind::UnknownHost, &host, trouble.to_string()),
                 None => self.forget_misnamed(&host),
             }
         }

@@ -11,7 +11,7 @@ use alloc::{
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Action, Config, Event, Notice, Outlook, Refusal, RestoreError, Restored, Severity, Ticket,
+    Action, Config, Event, Notice, NoticeKind, Outlook, Refusal, RestoreError, Restored, Severity, Ticket,
     agents::Greeting,
     audit::AuditTrail,
     batch::Batch,
@@ -145,7 +145,7 @@ impl Service {
                 by: None,
                 at: now,
                 severity: Severity::Warning,
-                kind: "more",
+                kind: NoticeKind::More,
                 message,
                 job: None,
                 host: None,
@@ -231,7 +231,7 @@ impl Service {
             by: None,
             at: now,
             severity,
-            kind: "turns",
+            kind: NoticeKind::Turns,
             message,
             job: None,
             host: None,
@@ -276,7 +276,7 @@ impl Service {
             by: None,
             at: now,
             severity: Severity::Info,
-            kind: "observe",
+            kind: NoticeKind::Observe,
             message,
             job: None,
             host: None,
@@ -331,7 +331,7 @@ impl Service {
             match &mut change {
                 // Reports may have renewed some since this was queued.
                 Queued::Expire { jobs } => *jobs = self.view.leases.due(now),
-                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::LetGo { job, .. } => batch.asked.push(job.clone()),
+                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::EndHold { job, .. } => batch.asked.push(job.clone()),
                 _ => {}
             }
             let expires = matches!(change, Queued::Expire { .. });
@@ -361,7 +361,7 @@ impl Service {
             by: None,
             at: now,
             severity: Severity::Error,
-            kind: "store",
+            kind: NoticeKind::Store,
             message,
             job: None,
             host: None,
@@ -453,7 +453,7 @@ impl Service {
         for change in self.queue.drain(..) {
             refused.extend(change.request());
             match change {
-                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::LetGo { job, .. } => asked.push(job),
+                Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::EndHold { job, .. } => asked.push(job),
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use alloc::{
 use units::{FabricTime, Nanos};
 
 use crate::{
-    Action, AgentReport, GateReport, Notice, Service, SessionId, Severity,
+    Action, AgentReport, GateReport, Notice, NoticeKind, Service, SessionId, Severity,
     agents::{Due, Greeting, Welcome},
     change::Queued,
     config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX, VERSION_BYTES_MAX},
@@ -54,7 +54,7 @@ impl Service {
     pub(crate) fn gone(&mut self, now: FabricTime, session: SessionId) {
         let idle = self.idle();
         if let Some(host) = self.view.agents.gone(session, idle) {
-            self.host_notice(now, Severity::Warning, "lost", &host, format!("the agent of host {host} is gone"));
+            self.host_notice(now, Severity::Warning, NoticeKind::Lost, &host, format!("the agent of host {host} is gone"));
             self.forget_misnamed(&host);
         }
     }
@@ -105,7 +105,7 @@ impl Service {
                 None => true,
                 Some(Wanted::Headroom) => self.enqueue(Queued::Lengthen { job: name, plan_version }),
                 Some(Wanted::Slot(error)) => self.enqueue(Queued::Realign { job: name, plan_version, error }),
-                Some(Wanted::Free(why)) => self.enqueue(Queued::LetGo { job: name, plan_version, why }),
+                Some(Wanted::Free(why)) => self.enqueue(Queued::EndHold { job: name, plan_version, why }),
             };
             // The change found no room: the watch forgets that it asked, or it would never ask again.
             if !queued {
@@ -138,7 +138,7 @@ impl Service {
             ),
             Some(Learned::Agrees(period)) => (Severity::Info, format!("job {} repeats every {period}, as planned", job.name)),
         };
-        self.job_notice(now, severity, "period_mismatch", host, &job.name, said);
+        self.job_notice(now, severity, NoticeKind::PeriodMismatch, host, &job.name, said);
     }
 
     /// What is due at `now`: renewals of plans, and agents that were silent for too long.
@@ -152,7 +152,13 @@ impl Service {
                     // The session is over here first, so the `AgentGone` that follows the disconnect finds nothing and tells nobody twice.
                     self.view.agents.gone(session, idle);
                     self.disconnect(session, format!("nothing was heard for {idle}"));
-                    self.host_notice(now, Severity::Warning, "lost", &host, format!("the agent of host {host} was silent for {idle}"));
+                    self.host_notice(
+                        now,
+                        Severity::Warning,
+                        NoticeKind::Lost,
+                        &host,
+                        format!("the agent of host {host} was silent for {idle}"),
+                    );
                     self.forget_misnamed(&host);
                 }
             }
@@ -185,12 +191,12 @@ impl Service {
         for job in after.difference(&before) {
             let slack = self.view.plan.job(job).map_or_else(String::new, |j| j.slot.times.slack.to_string());
             let said = format!("job {job} is not held: the clock of host {host} is wrong by up to {bound}, more than the slack of {slack}");
-            self.job_notice(now, Severity::Warning, "quarantined", host, job, said);
+            self.job_notice(now, Severity::Warning, NoticeKind::Quarantined, host, job, said);
         }
         // A job that is gone left the quarantine without becoming trusted, so nobody is told.
         for job in before.difference(&after).filter(|j| self.view.plan.job(j).is_some()).cloned().collect::<Vec<_>>() {
             let said = format!("job {job} may be held again: the clock of host {host} is wrong by at most {bound}");
-            self.job_notice(now, Severity::Info, "trusted", host, &job, said);
+            self.job_notice(now, Severity::Info, NoticeKind::Trusted, host, &job, said);
         }
         true
     }
@@ -208,7 +214,7 @@ impl Service {
         self.actions.push_back(Action::Disconnect { session, reason });
     }
 
-    pub(crate) fn host_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, message: String) {
+    pub(crate) fn host_notice(&mut self, at: FabricTime, severity: Severity, kind: NoticeKind, host: &str, message: String) {
         let plan_version = self.view.plan_version();
         self.notice(Notice {
             by: None,
@@ -224,7 +230,7 @@ impl Service {
         });
     }
 
-    fn job_notice(&mut self, at: FabricTime, severity: Severity, kind: &'static str, host: &str, job: &str, message: String) {
+    fn job_notice(&mut self, at: FabricTime, severity: Severity, kind: NoticeKind, host: &str, job: &str, message: String) {
         let plan_version = self.view.plan_version();
         self.notice(Notice {
             by: None,

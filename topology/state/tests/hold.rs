@@ -130,7 +130,7 @@ fn a_hold_that_does_not_fit_ends_and_says_why() {
     assert_eq!(held(&driver, &["a", "b"]), [true, true]);
     report(&mut driver, (1, "a"), 133, 1);
     assert_eq!(held(&driver, &["a", "b", "c", "d"]), [false; 4]);
-    let told = || driver.notices.iter().filter(|n| n.kind == "let_go");
+    let told = || driver.notices.iter().filter(|n| n.kind.word() == "let_go");
     assert!(told().all(|n| n.host.is_none() && n.agent.as_deref() == Some("h1")), "it came by the reports of that host");
     let said: Vec<_> = told().map(|n| n.message.clone()).collect();
     let why = "it repeats every 133.000 ms, and 100.000 ms was declared, of which 50 permille may be missed";

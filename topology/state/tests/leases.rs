@@ -68,7 +68,7 @@ fn another_lease_is_a_change_and_its_end_names_who_set_it() {
         let mut driver = restart(&driver);
         driver.pass(Nanos(S));
         assert!(driver.service.view().job("a").is_none());
-        let ended = driver.notices.iter().find(|notice| notice.kind == "expired").unwrap();
+        let ended = driver.notices.iter().find(|notice| notice.kind.word() == "expired").unwrap();
         assert_eq!((ended.by.as_deref(), &*ended.message), (Some("eve"), "the lease of job a ran out: 1.000 ms, set by eve"));
         assert_eq!(trail(&driver)[2..], [(3, "eve".into(), "expired".into(), ended.message.clone())]);
     }
@@ -137,7 +137,7 @@ fn a_renewal_moves_the_end_of_the_lease_and_nothing_else() {
     let mut driver = restart(&driver);
     assert_eq!(driver.service.view().job("a").unwrap().lease_until(), Some(driver.now.saturating_add(Nanos(50 * S))));
     driver.pass(Nanos(60 * S));
-    let ended = driver.notices.iter().filter(|notice| notice.kind == "expired");
+    let ended = driver.notices.iter().filter(|notice| notice.kind.word() == "expired");
     assert_eq!(ended.map(|notice| notice.by.as_deref().unwrap()).collect::<Vec<_>>(), ["ann", "ann"]);
 }
 

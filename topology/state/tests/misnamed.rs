@@ -30,7 +30,7 @@ fn an_agent_of_a_host_that_the_fabric_lacks_is_told_until_it_is_gone() {
     assert_eq!((driver.kinds().last(), trouble(&driver, "h1")), (Some(&"connected"), None));
     driver.hello_of(2, "gpu-1", origin(7, "10.0.0.9"));
     let told = driver.notices.last().unwrap();
-    assert_eq!((told.kind, told.severity, told.host.as_deref()), ("unknown_host", Severity::Warning, Some("gpu-1")));
+    assert_eq!((told.kind.word(), told.severity, told.host.as_deref()), ("unknown_host", Severity::Warning, Some("gpu-1")));
     let said = trouble(&driver, "gpu-1").unwrap();
     assert!(said == told.message && said.starts_with("host gpu-1: ") && said.contains("10.0.0.9"), "{said}");
     assert_eq!((warnings(&driver, &[]), warnings(&driver, &["a"])), (vec![said], vec![]), "no job is on that host");

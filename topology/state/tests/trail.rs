@@ -5,7 +5,7 @@ mod world;
 
 use std::sync::Arc;
 
-use antiphase_state::{Change, Commit, Config, Event, Notice, Schedule, Service, Severity};
+use antiphase_state::{Change, Commit, Config, Event, Notice, NoticeKind, Schedule, Service, Severity};
 use units::{FabricTime, Nanos};
 use world::{Driver, S, restored};
 
@@ -81,10 +81,10 @@ fn each_who_asks_in_one_step_has_an_entry_in_the_trail() {
         order: None,
     };
     let notices = vec![
-        notice(Some("ann (admin)"), "submitted", "x"),
-        notice(Some("bob (admin)"), "submitted", "y"),
-        notice(None, "job_running", "w"),
-        notice(Some("ann (admin)"), "job_withdrawn", "z"),
+        notice(Some("ann (admin)"), NoticeKind::Submitted, "x"),
+        notice(Some("bob (admin)"), NoticeKind::Submitted, "y"),
+        notice(None, NoticeKind::JobRunning, "w"),
+        notice(Some("ann (admin)"), NoticeKind::JobWithdrawn, "z"),
     ];
     let request = driver.request();
     let step = Schedule { commit: None, release: Vec::new(), submissions: Vec::new(), notices };

@@ -102,7 +102,8 @@ fn where_nobody_is_to_be_held_nobody_is_and_the_rest_is_predicted() {
     let outlook = driver.service.view().outlook().unwrap();
     assert_eq!((outlook.jobs, outlook.faster), (3, 2));
     // Said once for each answer, and again by a service that was started again.
-    let said = |driver: &Driver| driver.notices.iter().filter(|n| n.kind == "observe").map(|n| n.message.clone()).collect::<Vec<_>>();
+    let said =
+        |driver: &Driver| driver.notices.iter().filter(|n| n.kind.word() == "observe").map(|n| n.message.clone()).collect::<Vec<_>>();
     assert_eq!(said(&driver), [outlook.to_string()]);
     let config = Config { control: Control::Observe, ..Config::default() };
     let mut again = Driver::new(Service::restore(config, driver.now, restored(&driver.batches.concat())).unwrap());
@@ -136,8 +137,8 @@ fn jobs_that_are_others_than_declared_are_planned_as_measured() {
     driver.handle(measured(&[("a", 133, Some(50)), ("b", 135, None), ("gone", 134, None)]));
     assert_eq!((planned(&driver, "a"), planned(&driver, "b")), ((134, 50, true, true), (134, 40, true, true)), "equal jobs stay equal");
     assert_eq!(driver.kinds().iter().filter(|kind| **kind == "measured").count(), 2);
-    assert!(driver.notices.iter().filter(|n| n.kind == "measured").all(|n| n.agent.is_some()));
-    let said = &driver.notices.iter().find(|n| n.kind == "measured").unwrap().message;
+    assert!(driver.notices.iter().filter(|n| n.kind.word() == "measured").all(|n| n.agent.is_some()));
+    let said = &driver.notices.iter().find(|n| n.kind.word() == "measured").unwrap().message;
     assert!(said.contains("takes 134.000 ms alone and sends for 50.000 ms of it") && said.contains("100.000 ms and 40.000 ms"), "{said}");
     assert_eq!(driver.service.view().job("a").unwrap().committed().job.period, Nanos(100 * MS));
     // It stays so over a restart, another fabric and a commit of the same profile, until another one is declared.
@@ -248,7 +249,7 @@ fn jobs_that_were_let_go_are_free() {
     };
     assert_eq!(report(&mut driver), JobState::Held);
     driver.handle(judged(false));
-    let told = driver.notices.iter().find(|n| n.kind == "turns").unwrap();
+    let told = driver.notices.iter().find(|n| n.kind.word() == "turns").unwrap();
     assert_eq!((told.host.as_ref(), told.agent.as_deref()), (None, Some("h1")), "reports of agents brought it");
     assert_eq!(report(&mut driver), JobState::Free);
     driver.handle(judged(true));

@@ -9,7 +9,7 @@ use std::{
 };
 
 use proto::{
-    PROTOCOL,
+    PROTOCOL, datagram,
     frame::{self, Decoder},
     v1alpha1::{AgentFrame, Hello, ServiceFrame, Welcome, agent_frame, service_frame},
 };
@@ -24,8 +24,6 @@ pub(super) const READ_BYTES: usize = 64 * 1024;
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Most time between them: slower is as good as silent.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
-/// Echoes take 40 bytes, and turn notes or orders of one moment some packets; the oldest is dropped when the buffer is full.
-const DATAGRAM_BUFFER_BYTES: usize = 16 * 1024;
 /// QUIC's code of a TLS alert is this and the alert: RFC 9001 section 4.8.
 const CRYPTO_ERROR: u64 = 0x100;
 /// Alerts about the certificate that we showed: bad, unsupported, revoked, expired, unknown certificate, unknown authority, access
@@ -236,8 +234,8 @@ fn transport() -> TransportConfig {
     // 30 s fit the integer of QUIC, so the fallback is never taken. The smaller value of both sides holds (RFC 9000, 10.1).
     transport.max_idle_timeout(Some(SILENCE_MAX.try_into().unwrap_or_else(|_| VarInt::from_u32(30_000).into())));
     transport.keep_alive_interval(Some(KEEP_ALIVE));
-    transport.datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES));
-    transport.datagram_send_buffer_size(DATAGRAM_BUFFER_BYTES);
+    transport.datagram_receive_buffer_size(Some(datagram::BUFFER_BYTES));
+    transport.datagram_send_buffer_size(datagram::BUFFER_BYTES);
     transport
 }
 

@@ -19,9 +19,6 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem:
 
 use super::Credentials;
 
-/// Largest certificate or key file that is read.
-const PEM_BYTES_MAX: u64 = 256 * 1024;
-
 /// Why the agent cannot prove who it is.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -91,7 +88,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Credentials
 
 fn read(path: &Path) -> Result<Vec<u8>, CredentialsError> {
     // The heartbeat runs on this thread, so nobody is waited for.
-    files::read(path, PEM_BYTES_MAX).map_err(|source| CredentialsError::Read { path: path.to_owned(), source })
+    files::read(path, files::PEM_BYTES_MAX).map_err(|source| CredentialsError::Read { path: path.to_owned(), source })
 }
 
 fn content(path: &Path, what: &dyn std::fmt::Display) -> CredentialsError {

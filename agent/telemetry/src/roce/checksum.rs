@@ -1,5 +1,7 @@
 //! The invariant checksum of RoCEv2 (annex A17.3.3): CRC-32 over what no router changes.
 
+use super::UDP_BYTES;
+
 /// Size of the checksum at the end of a packet.
 pub const ICRC_BYTES: usize = 4;
 
@@ -9,7 +11,6 @@ const POLYNOMIAL: u32 = 0xedb8_8320;
 const PREFIX: [u8; 8] = [0xff; 8];
 /// The byte of the transport header with the congestion flags, which count as ones.
 const CONGESTION_AT: usize = 4;
-const UDP_BYTES: usize = 8;
 
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{
+    UDP_BYTES,
     bth::{BTH_BYTES, Bth},
     checksum::{ICRC_BYTES, icrc},
 };
@@ -15,7 +16,6 @@ pub const CNP_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES + BTH_BYTES
 const ETHERNET_BYTES: usize = 14;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
-const UDP_BYTES: usize = 8;
 /// What a notification carries in place of a payload, all zero.
 const RESERVED_BYTES: usize = 16;
 const IPV4: u16 = 0x0800;

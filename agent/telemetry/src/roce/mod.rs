@@ -13,3 +13,6 @@ pub use bth::{BTH_BYTES, Bth, CNP, Short};
 pub use checksum::{ICRC_BYTES, icrc};
 pub use frame::{CNP_BYTES, CnpFrame, Ecn, FrameError, PORT, Packet, cnp, parse};
 pub use tally::{Listener, QUEUE_PAIRS_MAX, QueuePair, Seen, Tally};
+
+/// The header of UDP.
+const UDP_BYTES: usize = 8;

@@ -26,6 +26,8 @@ use crate::input::CliError;
 const EXIT_LOOP: u8 = 3;
 /// Exit code of a comparison that found differences.
 const EXIT_DIFFERENT: u8 = 4;
+/// Seconds in an hour.
+const HOUR_S: f64 = 3_600.0;
 
 /// Keeps training jobs that share a link off each other's beat
 #[derive(Debug, Parser)]

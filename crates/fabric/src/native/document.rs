@@ -17,8 +17,6 @@ pub const SCHEMA: &str = "antiphase.fabric/v1";
 /// Most YAML nodes in one document, read in less than a second: a rail-optimised fabric of 100,000
 /// NICs needs all but a tenth of it.
 pub const DOCUMENT_NODES_MAX: usize = 1_750_000;
-/// Longest name of a node or a port, in bytes: the longest DNS name.
-pub const NAME_BYTES_MAX: usize = 253;
 /// Most cables in one entry: more than any switch has ports.
 pub const PARALLEL_MAX: u32 = 1_024;
 /// Most cables of one document that stand under `parallel`: a document must not become much

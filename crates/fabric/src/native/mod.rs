@@ -44,7 +44,7 @@ mod document;
 mod read;
 mod write;
 
-pub use document::{DOCUMENT_NODES_MAX, HOST_GPUS_MAX, NAME_BYTES_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, SCHEMA};
+pub use document::{DOCUMENT_NODES_MAX, HOST_GPUS_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, SCHEMA};
 pub use read::read;
 pub use write::{write_json, write_yaml};
 

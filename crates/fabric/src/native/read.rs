@@ -7,11 +7,9 @@ use alloc::{
     vec::Vec,
 };
 
-use units::{NodeId, Rate};
+use units::{NAME_BYTES_MAX, NodeId, Rate};
 
-use super::document::{
-    Cable, Direction, Document, End, Gpus, HOST_GPUS_MAX, Lined, NAME_BYTES_MAX, PARALLEL_MAX, PARALLEL_TOTAL_MAX, ProvenanceName,
-};
+use super::document::{Cable, Direction, Document, End, Gpus, HOST_GPUS_MAX, Lined, PARALLEL_MAX, PARALLEL_TOTAL_MAX, ProvenanceName};
 use crate::{
     Fabric, FabricBuilder, FabricError, HostGpus, Node, NodeKind, Port, Provenance,
     native::DOCUMENT_NODES_MAX,

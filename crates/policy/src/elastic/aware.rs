@@ -14,10 +14,9 @@ use super::{
     job::{ElasticJob, Pool, Shape, Stand},
     place,
 };
+use crate::schedule::CANDIDATES;
 
-/// Ways in which nodes are numbered, that of the cluster included: as many candidates as the CASSINI paper asks its scheduler for.
-const CANDIDATES: usize = 10;
-/// Of these, how many are drawn; the others turn the numbers round, so that neighbours stay neighbours.
+/// Of the [`CANDIDATES`], which are ways in which nodes are numbered, that of the cluster included, how many are drawn; the others turn the numbers round, so that neighbours stay neighbours.
 const DRAWN: usize = 3;
 
 /// Who predicts what the network costs.

@@ -28,6 +28,7 @@ pub use self::{
     pollux::{PolluxOptions, Search},
     shapes::shapes,
     sia::{Placing, SiaOptions},
+    speeds::RESTART_S as POLLUX_RESTART_S,
 };
 use self::{gavel::Gavel, pollux::Pollux, sia::Sia};
 

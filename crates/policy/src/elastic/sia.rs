@@ -139,8 +139,7 @@ impl Sia {
         let of = [u64::from(job.id), job.age_s.to_bits(), u64::from(shape.pool), u64::from(shape.gpus)];
         let mix = |hash: u64, of: u64| (hash ^ of).wrapping_mul(units::GOLDEN).rotate_left(31);
         let drawn = of.into_iter().fold(self.options.ties, mix).wrapping_mul(units::GOLDEN);
-        // 53 bits are what a float holds.
-        (drawn >> 11) as f64 / (1_u64 << 53) as f64 * TIE
+        units::unit_interval(drawn) * TIE
     }
 
     /// What a job costs that has nothing.

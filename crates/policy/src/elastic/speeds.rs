@@ -6,8 +6,8 @@ use super::{
 };
 use crate::goodput::Layout;
 
-/// What the policy believes that a restart costs, in seconds (Pollux, section 5.3, as its code has it).
-const RESTART_S: f64 = 30.0;
+/// What Pollux believes that a restart costs, in seconds (section 5.3, as its code has it), and what one costs in its simulator.
+pub const RESTART_S: f64 = 30.0;
 /// What a job without GPUs costs: more than any that has some.
 pub(super) const WAITING: f64 = 1_000.0;
 /// The least speed that counts, so that no job costs more than one that waits.

@@ -16,7 +16,7 @@ mod stages;
 mod timing;
 
 pub use artifact::artifact_orders;
-pub use models::{MODELS, MeasuredModel, measured};
+pub use models::{MODELS, MeasuredModel, RESTART_S, measured};
 pub use order::{GROUP_MAX, Interleaving, Order};
 pub use paper::GroupPhase;
 pub use stages::{Profile, Stages, StagesError};

@@ -6,6 +6,9 @@
 
 use super::{Profile, Stages};
 
+/// What a start costs before the first iteration where nobody measured it, in seconds: as that of half of these models, which is 4 to 46.
+pub const RESTART_S: f64 = 10.0;
+
 /// Measured times of one model, by number of GPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredModel {

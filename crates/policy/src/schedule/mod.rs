@@ -34,7 +34,7 @@ pub use self::{
     job::{Decision, Job, JobIndex, Place, Reason, Run},
     muri::MuriOptions,
     place::{Placer, Unplaced},
-    propose::{Candidate, ClusterView},
+    propose::{CANDIDATES, Candidate, ClusterView},
 };
 use crate::muri::{Profile, Timing};
 

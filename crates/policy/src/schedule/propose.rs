@@ -9,6 +9,9 @@ use alloc::vec::Vec;
 
 use super::{Decision, Job, Placer, Scheduler};
 
+/// Candidate places that are compared for one decision, as many as the CASSINI paper asks its scheduler for.
+pub const CANDIDATES: usize = 10;
+
 /// A cluster: its jobs, and where they stand.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterView<'a> {

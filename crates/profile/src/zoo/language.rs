@@ -1,13 +1,12 @@
 //! The language models of the CASSINI paper.
 
-use super::{A100, A100_HALF};
+use super::{A100, A100_HALF, TABLE_3};
 use crate::{
     dims::Dims,
     model::{Architecture, Figure, Model, Provenance, Reference, Transformer},
     strategy::Strategy,
 };
 
-const TABLE_3: &str = "NSDI'24 CASSINI table 3";
 const KAPLAN: &str = "6 x parameters x tokens (Kaplan et al. 2020, section 2.1)";
 const NO_WORKERS: Provenance = Provenance::Assumed("CASSINI testbed, 1 GPU and 50 Gb/s per server; rank count not printed");
 

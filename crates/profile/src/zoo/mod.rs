@@ -19,6 +19,9 @@ pub(crate) const A100_HALF: Figure<u64> =
 /// Sustained speed of an NVIDIA H100 in bf16, in GFLOP/s.
 pub const H100: Figure<u64> = Figure::assumed(400_000, "0.4 of the dense bf16 peak of 989 TFLOP/s, the usual utilisation of large runs");
 
+/// Where batches and memory of the models of the CASSINI paper are printed.
+const TABLE_3: &str = "NSDI'24 CASSINI table 3";
+
 /// All models, in the order of the CASSINI paper's table 3, newer ones after them.
 pub static MODELS: [Model; 16] = [
     vision::VGG11,

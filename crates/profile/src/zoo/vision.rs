@@ -1,13 +1,12 @@
 //! The convolutional networks and the recommender of the CASSINI paper.
 
-use super::A100;
+use super::{A100, TABLE_3};
 use crate::{
     dims::Dims,
     model::{Architecture, Figure, Model, Provenance, Reference},
     strategy::Strategy,
 };
 
-const TABLE_3: &str = "NSDI'24 CASSINI table 3";
 const TORCHVISION: &str = "torchvision model table, counted at 224 x 224 pixels";
 
 /// VGG16's operations per sample: 255 ms x 60 TFLOP/s / 1400.

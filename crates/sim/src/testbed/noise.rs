@@ -7,7 +7,7 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
-use units::Nanos;
+use units::{Nanos, unit_interval};
 
 /// Largest spread, in thousandths. At half, one iteration in twenty takes more than twice its median; beyond, a job is
 /// not periodic and has no place on a circle.
@@ -50,8 +50,8 @@ impl Noise {
 
     /// A number with an exponential distribution of that mean.
     pub(crate) fn exponential(&mut self, mean: f64) -> f64 {
-        // Above 0, because 0 has no logarithm; at most 1.
-        let uniform = ((self.rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        // One step of the draws is added, because 0 has no logarithm; so it is above 0 and at most 1.
+        let uniform = unit_interval(self.rng.next_u64()) + f64::EPSILON / 2.0;
         -mean * ln(uniform)
     }
 
@@ -70,9 +70,8 @@ impl Noise {
 
     /// Uniform in [-1, 1).
     fn symmetric(&mut self) -> f64 {
-        // A double holds 53 bits, so the upper 53 of the draw make every value exact.
-        let bits = self.rng.next_u64() >> 11;
-        bits as f64 / (1_u64 << 52) as f64 - 1.0
+        // Twice a draw is exact, and so is what is one less.
+        2.0 * unit_interval(self.rng.next_u64()) - 1.0
     }
 }
 

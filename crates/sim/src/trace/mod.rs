@@ -22,7 +22,7 @@ pub use fault::{Failing, FaultOutcome, FaultRate, FaultSetup, TraceFault};
 pub use growth::GrowthOutcome;
 pub use jobs::{Trace, TraceJob, Traffic};
 pub use mix::{Mix, mix_trace};
-pub use network::{CANDIDATES, LinkStay, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
+pub use network::{LinkStay, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
 pub use outcome::Outcome;
 pub use read::{Format, LingjunWorkers, read, read_elastic, read_faults, read_learning, read_lingjun, read_measured, read_muri};
 pub use watch::{Change, Told, TraceEvent, Watcher};

@@ -5,12 +5,9 @@ use alloc::vec::Vec;
 use super::{FaultOutcome, GrowthOutcome, NetworkOutcome};
 use crate::statistics;
 
-/// Share of jobs whose completion time is at most the p99.
-const P99: f64 = 0.99;
-
 /// The p99 of completion times, by one rule for all policies.
 pub(super) fn p99_s(jct_s: &[f64]) -> f64 {
-    statistics::at_place(&statistics::sorted(jct_s), P99).unwrap_or(0.0)
+    statistics::at_place(&statistics::sorted(jct_s), statistics::P99).unwrap_or(0.0)
 }
 
 /// When each job was done.

@@ -64,7 +64,7 @@ fn an_arrival_moves_few_running_jobs_and_none_that_it_does_not_meet() {
     let with_e: Vec<&antiphase_sim::IterationRecord> = report.jobs[E as usize].records.iter().filter(|r| r.start > at(14_000)).collect();
     assert!(with_e.len() > 50 && with_e.windows(2).all(|w| w[1].start.0 - w[0].start.0 == PERIOD), "e is held too");
     assert!(report.jobs[E as usize].records.iter().all(|r| r.start >= at(10_000) && r.end <= at(30_000)));
-    let said: Vec<&str> = report.service.as_ref().unwrap().notices.iter().map(|n| n.kind).collect();
+    let said: Vec<&str> = report.service.as_ref().unwrap().notices.iter().map(|n| n.kind.word()).collect();
     assert_eq!(said.iter().filter(|kind| **kind == "committed").count(), 2, "{said:?}");
     assert!(said.contains(&"released"), "{said:?}");
 }
@@ -94,7 +94,7 @@ fn what_came_and_went_while_the_service_was_away_is_made_good() {
     assert_eq!(report.ended, Ended::Done);
     let late: Vec<_> = report.jobs[E as usize].records.iter().filter(|r| r.start > at(20_000)).collect();
     assert!(late.len() > 50 && late.windows(2).all(|w| w[1].start.0 - w[0].start.0 == PERIOD));
-    assert!(report.service.unwrap().notices.iter().any(|n| n.kind == "released"));
+    assert!(report.service.unwrap().notices.iter().any(|n| n.kind.word() == "released"));
 }
 
 #[test]

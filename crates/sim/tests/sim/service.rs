@@ -14,7 +14,7 @@ fn config() -> Config {
 }
 
 fn kinds(report: &Report) -> Vec<&'static str> {
-    report.service.as_ref().unwrap().notices.iter().map(|n| n.kind).collect()
+    report.service.as_ref().unwrap().notices.iter().map(|n| n.kind.word()).collect()
 }
 
 fn at(ms: u64) -> Nanos {

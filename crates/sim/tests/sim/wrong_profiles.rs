@@ -78,7 +78,7 @@ fn a_job_whose_profile_is_wrong_is_never_slower_than_free_once_its_hold_has_ende
         let by_slots = play(&fabric, &jobs, &config(Control::Service(ServiceControl::default())));
         let free = play(&fabric, &jobs, &config(Control::Free));
         let said: Vec<&str> =
-            by_slots.service.as_ref().unwrap().notices.iter().filter(|n| n.kind == "let_go").map(|n| n.message.as_str()).collect();
+            by_slots.service.as_ref().unwrap().notices.iter().filter(|n| n.kind.word() == "let_go").map(|n| n.message.as_str()).collect();
         let starts = [0, 1].map(|job| held(&by_slots, job));
         println!("{what}: held for {:?} starts; {said:?}", starts.map(|s| s.0));
         for job in 0..2 {
@@ -99,7 +99,7 @@ fn a_profile_that_is_nearly_right_keeps_its_hold() {
     for period in [97, 100, 104] {
         let (fabric, jobs) = two([(60, 190); 2], [Declared { period, up: 100 }; 2]);
         let report = play(&fabric, &jobs, &Config { jitter_permille: 20, ..config(Control::Service(ServiceControl::default())) });
-        let kinds: Vec<&str> = report.service.as_ref().unwrap().notices.iter().map(|n| n.kind).collect();
+        let kinds: Vec<&str> = report.service.as_ref().unwrap().notices.iter().map(|n| n.kind.word()).collect();
         assert!(!kinds.contains(&"let_go"), "{period}: {kinds:?}");
         assert!(report.jobs.iter().all(|j| j.records.last().unwrap().because == Reason::OnTime), "{period}");
     }

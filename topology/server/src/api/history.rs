@@ -2,8 +2,9 @@
 
 use proto::v1alpha1 as pb;
 use render::history::{SampleView, draw};
+use units::Nanos;
 
-use super::{Api, ApiError, beside};
+use super::{Api, ApiError, beside, picture::WIDTH_DEFAULT};
 use crate::{
     history::{History, STEP_S, Sample},
     tls::Who,
@@ -11,9 +12,6 @@ use crate::{
 
 /// Longest time that can be drawn: what is kept.
 pub(crate) const SPAN_MAX_S: u64 = 86_400;
-/// Width of a picture where the caller names none, in pixels.
-const WIDTH_DEFAULT: u32 = 960;
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 impl Api {
     /// Keeps samples here from now on.
@@ -39,7 +37,7 @@ impl Api {
         let [marks, cnps] = self.0.telemetry.sums(now, STEP_S, ["ecn_marked_rx", "cnp_tx"]).map(|sum| sum.map(|sum| sum / STEP_S as f64));
         let worst = scores.iter().copied().reduce(f64::min);
         let values = [mean(&scores), worst, mean(&iterations), marks, cnps, mean(&waits)];
-        let sample = Sample { at_s: now.0 / NANOS_PER_SECOND / STEP_S * STEP_S, values };
+        let sample = Sample { at_s: now.0 / Nanos::PER_SECOND / STEP_S * STEP_S, values };
         // The write waits for a disk, which no thread that serves requests may do.
         let _ = tokio::task::spawn_blocking(move || history.add(sample)).await;
         Ok(())
@@ -50,7 +48,7 @@ impl Api {
     /// # Errors
     /// The service is stopping.
     pub(crate) async fn history(&self, who: Option<Who>, span_s: u64, width: Option<u32>, alone: bool) -> Result<String, ApiError> {
-        let now_s = self.0.clock.now().0 / NANOS_PER_SECOND;
+        let now_s = self.0.clock.now().0 / Nanos::PER_SECOND;
         let samples = self.0.history.get().map(|history| history.last(now_s, span_s)).unwrap_or_default();
         let view = |sample: &Sample| {
             let [mean_score, worst_score, iteration, marks, cnps, waits] = sample.values;

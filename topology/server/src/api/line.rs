@@ -11,10 +11,10 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{tally::Tally, tls::Who};
-
-/// One caller with a certificate may have one place in this many.
-const CALLER_PART: usize = 2;
+use crate::{
+    tally::{CALLER_PART, Tally},
+    tls::Who,
+};
 
 /// A line for places. Cloning it shares it.
 #[derive(Clone, Debug)]

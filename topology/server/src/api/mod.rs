@@ -1,5 +1,6 @@
 //! What the service answers, whatever the protocol: one method for each RPC of `topology.proto`.
 
+mod changes;
 mod error;
 mod evaluate;
 mod explain;
@@ -12,30 +13,20 @@ mod read;
 mod solve;
 mod submissions;
 mod switches;
+mod tasks;
 mod turns;
 mod weight;
 
 use std::{
-    future::poll_fn,
-    pin::pin,
     sync::{Arc, Mutex, OnceLock, atomic::AtomicBool},
-    task::Poll,
     time::Duration,
 };
 
 use axum::body::Bytes;
 use circle::Cancel;
-use prost::Message as _;
 use proto::v1alpha1 as pb;
 use rayon::ThreadPool;
-use sha2::{Digest as _, Sha256};
-use state::{Change, Commit, Content, Refusal, Reply};
-use tokio::{
-    runtime::{Handle, RuntimeFlavor},
-    sync::watch,
-};
-use tracing::Instrument as _;
-use units::Nanos;
+use tokio::sync::watch;
 
 pub use error::{ApiError, Kind};
 pub(crate) use history::SPAN_MAX_S;
@@ -44,30 +35,26 @@ pub(crate) use picture::{JobColours, MapShape};
 pub use places::Place;
 use places::Places;
 pub use solve::Shifts;
+use tasks::{beside, compute_on, first_on, pool, read_on};
 
 use crate::{
     FabricClock,
     config::Config,
-    controller::{ControllerHandle, Snapshot, slot_message},
-    discovery::{Discovery, SetFabric},
+    controller::{ControllerHandle, Snapshot},
+    discovery::Discovery,
     events::EventLog,
     history::History,
-    learning::keep_learned,
     metrics::Metrics,
     queue::SchedulerHandle,
     quic,
-    resolve::{self, one_line},
     sflow::Observed,
     telemetry::TelemetryHandle,
-    tls::{Subject, Who},
+    tls::Who,
     writer::StoreHealth,
 };
 
-/// Longest idempotency key in bytes.
-const KEY_BYTES_MAX: usize = 256;
 /// Longest lease: a year, against a mistake of units.
 const LEASE_MS_MAX: u64 = 366 * 86_400_000;
-const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Changes that are read at the same time. Reading one takes milliseconds, and 0.5 s for the largest fabric.
 const CHANGES_READ: usize = 2;
 /// Bodies of questions that are decoded at the same time.
@@ -192,123 +179,6 @@ impl Api {
         Arc::clone(&self.0.config.borrow())
     }
 
-    /// Commits jobs.
-    ///
-    /// # Errors
-    /// [`ApiError`]: nothing was changed.
-    pub async fn commit(&self, by: &Subject, request: pb::CommitRequest) -> Result<pb::CommitResponse, ApiError> {
-        if request.jobs.is_empty() {
-            return Err(ApiError::invalid("jobs: empty"));
-        }
-        // Limits of numbers and lengths come before the documents are read, which is the expensive part.
-        if request.idempotency_key.len() > KEY_BYTES_MAX {
-            let bytes = request.idempotency_key.len();
-            return Err(ApiError::invalid(format!("idempotency_key: {bytes} bytes; at most {KEY_BYTES_MAX}")));
-        }
-        if request.lease_ms > LEASE_MS_MAX {
-            return Err(ApiError::invalid(format!("lease_ms: {}; at most {LEASE_MS_MAX}", request.lease_ms)));
-        }
-        limit("jobs", request.jobs.len(), state::config::COMMIT_JOBS_MAX)?;
-        for spec in &request.jobs {
-            // The document is kept in the state file for as long as the job, so its size is bounded apart from the body's.
-            let (what, value, max) = ("bytes of a job's document", spec.encoded_len() as u64, resolve::JOB_BYTES_MAX as u64);
-            if value > max {
-                return Err(Refusal::Limit { what, value, max }.into());
-            }
-        }
-        let content = content(&request);
-        // The jobs are placed on the fabric of now; its version goes with them, so that the controller notices another one.
-        let view = self.0.controller.fabric().await?.ok_or(Refusal::NoFabric)?;
-        let (specs, if_fabric) = (request.jobs, Some(view.version));
-        let known = if specs.iter().any(|spec| spec.learn) { Some(self.snapshot().await?) } else { None };
-        let read = move || {
-            let mut documents = resolve::documents(&specs)?;
-            if let Some(known) = known {
-                documents = documents.into_iter().map(|document| keep_learned(document, &known)).collect();
-            }
-            resolve::definitions(&view.fabric, &documents)
-        };
-        // The documents are read beside the controller, which would otherwise answer nobody for as long.
-        let jobs = self.read_change(by.who, read).await?.map_err(ApiError::invalid)?;
-        let names: Vec<String> = jobs.iter().map(|job| job.job.name.to_string()).collect();
-        let about = request.explain.then(|| names.iter().cloned().collect());
-        // `LEASE_MS_MAX` keeps the product far below 64 bits.
-        let lease = (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI));
-        let commit = Commit {
-            jobs,
-            if_fabric,
-            if_plan_version: request.if_plan_version,
-            lease,
-            key: request.idempotency_key,
-            content,
-            learned: false,
-            by: Some(by.told.clone()),
-        };
-        match self.0.controller.change(Change::Commit(commit)).await?? {
-            Reply::Committed(c) => {
-                let slots = c.slots.iter().map(slot_message).collect();
-                let (explanation, mut warnings) = (self.explained_if(by.who, about).await, c.crowded);
-                // The commit is in force: a service that stops now has nothing to add, and no error to tell.
-                warnings.extend(self.0.controller.warnings(names).await.unwrap_or_default());
-                Ok(pb::CommitResponse { plan_version: c.plan_version, slots, moved: c.moved, score: c.score, explanation, warnings })
-            }
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// Forgets jobs.
-    ///
-    /// # Errors
-    /// [`ApiError`]: nothing was changed.
-    pub async fn release(&self, by: &Subject, request: pb::ReleaseRequest) -> Result<pb::ReleaseResponse, ApiError> {
-        if request.jobs.is_empty() {
-            return Err(ApiError::invalid("jobs: empty"));
-        }
-        // Whom they met is known before they are gone.
-        let about = if request.explain { Some(self.neighbours(&request.jobs).await?) } else { None };
-        match self.0.controller.change(Change::Release { by: Some(by.told.clone()), jobs: request.jobs }).await?? {
-            Reply::Released { plan_version, unknown } => {
-                let explanation = self.explained_if(by.who, about).await;
-                Ok(pb::ReleaseResponse { plan_version, unknown, explanation })
-            }
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// How discovery makes a fabric the service's: as an administrator would, unless somebody has set another one since.
-    pub(crate) fn fabric_setter(&self) -> SetFabric {
-        let api = self.clone();
-        Box::new(move |fabric, if_fabric| {
-            let (api, request) = (api.clone(), pb::SetFabricRequest { fabric });
-            Box::pin(async move {
-                let set = api.set_fabric(&Subject::discovery(), request, Some(if_fabric)).await;
-                set.map(|set| set.fabric_version).map_err(|error| error.to_string())
-            })
-        })
-    }
-
-    /// Replaces the fabric; one of the version `if_fabric`, where that is given, with 0 for none.
-    ///
-    /// # Errors
-    /// [`ApiError`]: nothing was changed.
-    pub async fn set_fabric(
-        &self,
-        by: &Subject,
-        request: pb::SetFabricRequest,
-        if_fabric: Option<u64>,
-    ) -> Result<pb::SetFabricResponse, ApiError> {
-        let text: Arc<str> = request.fabric.into();
-        let document = Arc::clone(&text);
-        let read = move || fabric::native::read(&document).map_err(|e| ApiError::invalid(format!("fabric: {}", one_line(&e))));
-        let fabric = Arc::new(self.read_change(by.who, read).await??);
-        // The list of jobs stays empty here: only the controller knows which jobs are committed when the change begins.
-        let change = Change::SetFabric { by: Some(by.told.clone()), fabric, text, jobs: Vec::new(), if_fabric };
-        match self.0.controller.change(change).await?? {
-            Reply::FabricSet { version, plan_version } => Ok(pb::SetFabricResponse { fabric_version: version, plan_version }),
-            other => Err(unexpected(&other)),
-        }
-    }
-
     /// The state now.
     async fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
         Ok(self.0.controller.snapshot().await?)
@@ -371,111 +241,8 @@ impl Api {
     }
 }
 
-/// A client that still waits: when it is gone nobody needs the answer, and the work ends.
-struct Asked(Cancel);
-
-impl Drop for Asked {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
-}
-
-/// Threads for questions; without them they compute where the controller does.
-fn pool() -> Option<Arc<ThreadPool>> {
-    let made = rayon::ThreadPoolBuilder::new().thread_name(|n| format!("question-{n}")).build();
-    made.inspect_err(|error| tracing::warn!(%error, "questions and plans share their threads")).ok().map(Arc::new)
-}
-
 fn limit(what: &str, value: usize, max: usize) -> Result<(), ApiError> {
     if value > max { Err(ApiError::invalid(format!("{what}: {value}; at most {max}"))) } else { Ok(()) }
-}
-
-/// Answers a question when it is its turn in the line, on the threads of the pool, or on those that all share.
-async fn compute_on<T: Send + 'static>(
-    line: &Line,
-    who: Option<Who>,
-    pool: Option<Arc<ThreadPool>>,
-    work: impl FnOnce(&Cancel) -> T + Send + 'static,
-) -> Result<T, ApiError> {
-    let cancel = Cancel::default();
-    // `asked` is dropped with this future, when the client goes away.
-    let asked = Asked(cancel.clone());
-    let there = move || match pool {
-        Some(pool) => pool.install(|| work(&cancel)),
-        None => work(&cancel),
-    };
-    // The work holds a clone of `cancel`; a client that goes away drops this future, and the solver sees it and ends (P144).
-    let answer = beside(line, who, there).await;
-    drop(asked);
-    answer
-}
-
-/// Runs a future to its end on a thread for such work, when it is its turn.
-async fn read_on<T: Send + 'static>(
-    line: &Line,
-    who: Option<Who>,
-    limit: Duration,
-    answer: impl Future<Output = T> + Send + 'static,
-) -> Result<T, ApiError> {
-    let answer = answer.in_current_span();
-    // The client's own time began before this one's, so this limit only ends what nobody waits for any more.
-    let there = move || Handle::current().block_on(tokio::time::timeout(limit, answer));
-    let late = |_| ApiError::new(Kind::Timeout, &format!("not done within {} s", limit.as_secs()));
-    beside(line, who, there).await?.map_err(late)
-}
-
-/// Polls a future first when it is its turn, while other threads take over the tasks of this one; then as any other.
-async fn first_on<F: Future>(line: &Line, who: Option<Who>, answer: F) -> Result<F::Output, ApiError> {
-    let turn = line.turn(who).await.ok_or_else(stopping)?;
-    let mut answer = pin!(answer);
-    let first = poll_fn(|cx| Poll::Ready(in_place(|| answer.as_mut().poll(cx)))).await;
-    drop(turn);
-    match first {
-        Poll::Ready(answer) => Ok(answer),
-        Poll::Pending => Ok(answer.await),
-    }
-}
-
-/// Does work while other threads take over the tasks of this one, where there are others.
-fn in_place<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::current().runtime_flavor() {
-        RuntimeFlavor::CurrentThread => work(),
-        _ => tokio::task::block_in_place(work),
-    }
-}
-
-fn stopping() -> ApiError {
-    ApiError::new(Kind::Unavailable, &"the service is stopping")
-}
-
-/// Runs work on a thread for such work, when it is its turn.
-async fn beside<T: Send + 'static>(line: &Line, who: Option<Who>, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-    // A caller that goes away here leaves the line, and its work never begins.
-    let turn = line.turn(who).await.ok_or_else(stopping)?;
-    let task = tokio::task::spawn_blocking(move || {
-        let out = work();
-        // The work holds the turn and not the caller, who may go away: what still computes counts against the limit.
-        drop(turn);
-        out
-    });
-    task.await.map_err(|_| ApiError::new(Kind::Internal, &"the computation failed"))
-}
-
-/// A digest of what a request commits. What it only asks for first (a plan version, fields of the answer) may differ in a repetition.
-fn content(request: &pb::CommitRequest) -> Option<Content> {
-    let mut digest = Sha256::new();
-    digest.update(request.lease_ms.to_be_bytes());
-    for job in &request.jobs {
-        // Each with its length, so that no two lists of jobs run into the same bytes.
-        digest.update((job.encoded_len() as u64).to_be_bytes());
-        digest.update(job.encode_to_vec());
-    }
-    Some(digest.finalize().into())
-}
-
-fn unexpected(reply: &Reply) -> ApiError {
-    tracing::error!(?reply, "the controller gave the answer of another request");
-    ApiError::new(Kind::Internal, &"an answer of another kind")
 }
 
 /// A reader of events that counts against the limit.
@@ -492,78 +259,3 @@ pub struct Watcher {
 
 /// How long a reader of events waits before a sign of life.
 pub const WATCH_KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{
-        atomic::{AtomicU32, Ordering},
-        mpsc,
-    };
-
-    use super::*;
-
-    /// Far beyond any machine's slowness.
-    const PATIENCE: Duration = Duration::from_secs(60);
-
-    /// The one thread of this runtime goes on with other tasks while an answer is made, which waits for one of them.
-    #[test]
-    fn an_answer_that_is_read_keeps_no_task_waiting() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let line = Line::new(1);
-            let (tell, told) = mpsc::channel();
-            let other = tokio::spawn(async move { tell.send(7).is_ok() });
-            let answer = async move { told.recv_timeout(PATIENCE).ok() };
-            assert_eq!(read_on(&line, None, PATIENCE, answer).await.ok(), Some(Some(7)));
-            assert!(other.await.unwrap());
-            // An answer that never comes gives its place back.
-            let never = read_on(&line, None, Duration::from_millis(1), std::future::pending::<()>()).await;
-            assert_eq!((never.unwrap_err().kind, line.taken()), (Kind::Timeout, 0));
-        });
-    }
-
-    /// The same for work that a future does when it is polled first, on a runtime of one worker; its place is free from then on.
-    #[test]
-    fn a_future_that_decodes_first_keeps_no_task_waiting() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let line = Line::new(1);
-        let taken = line.clone();
-        let decodes = async move {
-            let (tell, told) = mpsc::channel();
-            let other = tokio::spawn(async move { tell.send(7).is_ok() });
-            let answer = async move {
-                let heard = told.recv_timeout(PATIENCE).ok();
-                tokio::task::yield_now().await;
-                (heard, taken.taken())
-            };
-            (first_on(&line, None, answer).await.ok(), other.await.ok())
-        };
-        assert_eq!(runtime.block_on(runtime.spawn(decodes)).unwrap(), (Some((Some(7), 0)), Some(true)));
-    }
-
-    #[test]
-    fn a_question_whose_client_is_gone_keeps_its_turn_and_one_that_waits_never_begins() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let turns = Line::new(1);
-            let (begun, begins) = mpsc::channel();
-            let (end, ends) = mpsc::channel::<()>();
-            let there = turns.clone();
-            let work = move || begun.send(()).is_ok() && ends.recv_timeout(PATIENCE).is_ok();
-            let running = tokio::spawn(async move { beside(&there, None, work).await.is_ok() });
-            tokio::task::spawn_blocking(move || begins.recv_timeout(PATIENCE)).await.unwrap().unwrap();
-            let began = Arc::new(AtomicU32::new(0));
-            let (there, counted) = (turns.clone(), Arc::clone(&began));
-            let waiting = tokio::spawn(async move { beside(&there, None, move || counted.fetch_add(1, Ordering::Relaxed)).await.is_ok() });
-            tokio::task::yield_now().await;
-            for client in [running, waiting] {
-                client.abort();
-                assert!(client.await.unwrap_err().is_cancelled());
-            }
-            assert_eq!(turns.taken(), 1, "what nobody waits for still counts");
-            end.send(()).unwrap();
-            let next = tokio::time::timeout(PATIENCE, beside(&turns, None, || 7)).await.unwrap();
-            assert_eq!((next.ok(), began.load(Ordering::Relaxed)), (Some(7), 0));
-        });
-    }
-}

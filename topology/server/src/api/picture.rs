@@ -115,7 +115,7 @@ pub(crate) enum MapShape {
 }
 
 /// Width of a picture where the caller names none, in pixels: half a common screen.
-const WIDTH_DEFAULT: u32 = 960;
+pub(super) const WIDTH_DEFAULT: u32 = 960;
 /// How far back the reports of gates are looked at: as far as they are kept.
 const ITERATION_SECONDS: u32 = 600;
 /// Room on both sides of what was measured, as a share of it.

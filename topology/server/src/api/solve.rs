@@ -87,7 +87,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::api::Asked;
+    use crate::api::tasks::Asked;
 
     /// Twelve jobs of one period and many phases: the search for better shifts goes on as long as it may.
     fn long() -> pb::SolveRequest {

@@ -12,7 +12,7 @@ use state::{
 };
 use units::{FabricTime, Nanos};
 
-use super::{Api, ApiError, Kind, LEASE_MS_MAX, NAMES_MAX, NANOS_PER_MILLI, limit};
+use super::{Api, ApiError, Kind, LEASE_MS_MAX, NAMES_MAX, limit};
 use crate::{
     events::place_message,
     placed::placed,
@@ -24,10 +24,9 @@ use crate::{
 /// The shortest lease: a job may take no longer than it to stop, and nobody saves a state in less.
 const LEASE_MS_MIN: u64 = 1_000;
 /// Longest job: ten years, against a mistake of units.
-const TOTAL_MAX: Nanos = Nanos(10 * 366 * 86_400 * NANOS);
-const NANOS: u64 = 1_000_000_000;
+const TOTAL_MAX: Nanos = Nanos(10 * 366 * 86_400 * Nanos::PER_SECOND);
 /// An iteration of which nobody knows more than how long the whole job takes.
-const ITERATION: Nanos = Nanos(NANOS);
+const ITERATION: Nanos = Nanos(Nanos::PER_SECOND);
 /// The shortest iteration: below it a time was meant in another unit.
 const ITERATION_MIN: Nanos = Nanos(Duration::from_micros(1).as_nanos() as u64);
 
@@ -89,7 +88,7 @@ impl Api {
             opportunistic,
             iteration,
             total,
-            lease: (request.lease_ms > 0).then(|| Nanos(request.lease_ms * NANOS_PER_MILLI)),
+            lease: (request.lease_ms > 0).then(|| Nanos::from_millis(request.lease_ms)),
             document: Document::new(Arc::clone(&doc)),
         };
         let submission = scheduler.submit(by.told.clone(), doc.id.as_str().into(), spec).await??;
@@ -176,7 +175,7 @@ fn asked(request: &pb::SubmitRequest) -> Content {
 
 /// One iteration alone, and all of them.
 fn work(request: &pb::SubmitRequest, period: Option<Nanos>) -> Result<(Nanos, Nanos), ApiError> {
-    let declared = request.iteration_ms.map(|ms| Nanos(ms.saturating_mul(NANOS_PER_MILLI)));
+    let declared = request.iteration_ms.map(Nanos::from_millis);
     if declared.is_some_and(|declared| declared < ITERATION_MIN) {
         return Err(ApiError::invalid("iteration_ms: 0"));
     }
@@ -184,14 +183,14 @@ fn work(request: &pb::SubmitRequest, period: Option<Nanos>) -> Result<(Nanos, Na
     let total = match (request.iterations, request.duration_s, iteration) {
         (Some(iterations), None, Some(iteration)) => iterations.saturating_mul(iteration.0),
         (Some(_), None, None) => return Err(ApiError::invalid("iteration_ms: missing, and no profile says how long an iteration takes")),
-        (None, Some(seconds), _) => seconds.saturating_mul(NANOS),
+        (None, Some(seconds), _) => seconds.saturating_mul(Nanos::PER_SECOND),
         _ => return Err(ApiError::invalid("needs exactly one of iterations and duration_s")),
     };
     if total == 0 || total > TOTAL_MAX.0 {
         return Err(ApiError::invalid(format!(
             "the job takes {} s alone; must be above 0 and at most {}",
-            total / NANOS,
-            TOTAL_MAX.0 / NANOS
+            total / Nanos::PER_SECOND,
+            TOTAL_MAX.0 / Nanos::PER_SECOND
         )));
     }
     Ok((iteration.unwrap_or(ITERATION), Nanos(total)))
@@ -221,6 +220,6 @@ fn message(submission: &Submission, waits: Option<&str>, now: FabricTime) -> pb:
         ran_ns: submission.ran_at(now).0,
         left_ns: submission.left_at(now).0,
         opportunistic: submission.spec.opportunistic,
-        lease_ms: submission.spec.lease.map_or(0, |lease| lease.0 / NANOS_PER_MILLI),
+        lease_ms: submission.spec.lease.map_or(0, |lease| lease.0 / Nanos::PER_MILLI),
     }
 }

@@ -9,8 +9,6 @@ use units::{Nanos, NodeId};
 /// A day: who waits longer has forgotten what for.
 pub(super) const SECONDS_MAX: u32 = 86_400;
 
-const NANOS: u64 = 1_000_000_000;
-
 /// A scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,7 +102,7 @@ impl SchedulerConfig {
     /// As the scheduler takes it.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        let seconds = |seconds: u32| Nanos(u64::from(seconds) * NANOS);
+        let seconds = |seconds: u32| Nanos(u64::from(seconds) * Nanos::PER_SECOND);
         Settings {
             rule: self.policy.rule(),
             round: seconds(self.round_s),

@@ -388,13 +388,13 @@ impl Task {
     }
 
     fn notice(&self, notice: state::Notice) {
-        let (kind, plan_version, job, host) = (notice.kind, notice.plan_version, notice.job.as_deref(), notice.host.as_deref());
+        let (kind, plan_version, job, host) = (notice.kind.word(), notice.plan_version, notice.job.as_deref(), notice.host.as_deref());
         match notice.severity {
             state::Severity::Info => tracing::info!(kind, plan_version, job, host, "{}", notice.message),
             state::Severity::Warning => tracing::warn!(kind, plan_version, job, host, "{}", notice.message),
             state::Severity::Error => tracing::error!(kind, plan_version, job, host, "{}", notice.message),
         }
-        self.around.metrics.notice(kind);
+        self.around.metrics.notice(notice.kind);
         self.around.events.push(notice);
     }
 

@@ -13,7 +13,7 @@ use crate::{
     api::{ApiError, Kind},
     grpc::Shape,
     role::Who,
-    tally::Shares,
+    tally::{CALLER_PART, Shares},
 };
 
 /// What an object or a message counts: the largest of the schema takes 250 bytes, and a map of JSON 600.
@@ -24,9 +24,6 @@ const VALUE_BYTES: usize = 64;
 pub(crate) const WEIGHT_MAX: usize = 256 << 20;
 /// What the requests of one kind may hold together. A body that is allowed alone always fits twice.
 const BUDGET_MIN: usize = 512 << 20;
-/// The part of it, one in so many, that one request may hold, and one caller who has a certificate: a request that is allowed at all is
-/// allowed to whoever holds nothing else, and leaves as much to others.
-const CALLER_PART: usize = 2;
 
 /// What requests hold now. Changes have a budget of their own, so that nobody who may only ask can keep them out.
 #[derive(Clone, Debug, Default)]

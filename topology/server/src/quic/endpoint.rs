@@ -7,15 +7,14 @@ use std::{
     time::Duration,
 };
 
+use proto::datagram;
 use quinn::{
     ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, IdleTimeout, ServerConfig, TokioRuntime, TransportConfig, VarInt,
     crypto::{CryptoError, HmacKey},
 };
 use rustix::net::sockopt;
 
-use super::{
-    CONNECTION_WINDOW_BYTES, DATAGRAM_BUFFER_BYTES, HANDSHAKES_MAX, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX, Settings,
-};
+use super::{CONNECTION_WINDOW_BYTES, HANDSHAKES_MAX, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX, Settings};
 use crate::tls::{self, Admission, Tls};
 
 /// Kernel buffers of the socket. A commit makes thousands of agents answer at once; at 212 KiB, the usual default, 100
@@ -120,8 +119,8 @@ fn transport(settings: &Settings) -> TransportConfig {
     transport.stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES));
     transport.receive_window(VarInt::from_u32(CONNECTION_WINDOW_BYTES));
     transport.send_window(SEND_WINDOW_BYTES);
-    transport.datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES));
-    transport.datagram_send_buffer_size(DATAGRAM_BUFFER_BYTES);
+    transport.datagram_receive_buffer_size(Some(datagram::BUFFER_BYTES));
+    transport.datagram_send_buffer_size(datagram::BUFFER_BYTES);
     // QUIC's own idle timeout ends a connection whose peer sends nothing at all; `Live::check` ends those that send no frames.
     transport.max_idle_timeout(IdleTimeout::try_from(settings.silence_max.min(SILENCE_OFFERED_MAX)).ok());
     // Frames are small: probing for a larger MTU would cost more packets than it saves.

@@ -73,8 +73,6 @@ const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 2 * STREAM_WINDOW_BYTES;
 /// What is buffered for an agent that does not read. A host's plan takes a few KiB.
 const SEND_WINDOW_BYTES: u64 = 128 * 1024;
-/// Clock datagrams take 40 bytes, and turn notes or orders of one moment some packets; the oldest is dropped when the buffer is full.
-const DATAGRAM_BUFFER_BYTES: usize = 16 * 1024;
 /// What is taken from a stream at once.
 const READ_BYTES: usize = 16 * 1024;
 

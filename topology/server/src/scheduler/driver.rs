@@ -9,7 +9,7 @@ use std::{
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, data_nics};
 use state::{
-    Change, Commit, Notice, Refusal, Reply, RequestId, Schedule, Severity, Ticket,
+    Change, Commit, Notice, NoticeKind, Refusal, Reply, RequestId, Schedule, Severity, Ticket,
     scheduler::{Hosts, SchedulerHost, Scheduling, SchedulingAction, Shares, Step, Submission, SubmissionRefusal},
 };
 use tokio::sync::{mpsc, watch};
@@ -34,7 +34,7 @@ const RANK_MAX: Duration = Duration::from_secs(30);
 /// How long what was seen of the cluster holds without news of it: events may be lost with the whole ring of them.
 const LOOK_EVERY: Nanos = Nanos(60_000_000_000);
 /// Events of others after which the cluster may be another.
-const NEWS: [&str; 4] = ["committed", "released", "expired", "fabric"];
+const NEWS: [NoticeKind; 4] = [NoticeKind::Committed, NoticeKind::Released, NoticeKind::Expired, NoticeKind::Fabric];
 
 /// A turn of the thread that is late by more in nanoseconds was held up: a busy machine is late by less.
 const LATE_MAX: u64 = 500_000_000;
@@ -104,7 +104,7 @@ impl Driver {
                     Some(command) => Woken::Asked(command),
                     None => return,
                 },
-                Some(events) = self.news.next() => Woken::News(events.iter().any(|event| NEWS.contains(&event.kind.as_str()))),
+                Some(events) = self.news.next() => Woken::News(events.iter().any(|event| NEWS.iter().any(|kind| kind.word() == event.kind))),
                 () = tokio::time::sleep(wait) => Woken::Timeout,
             };
             let (before, now) = (woke, self.around.clock.now());
@@ -245,10 +245,10 @@ impl Driver {
     fn infeasible(&self, problem: String) {
         let message =
             format!("the policy {} decided what cannot be carried out, and nothing of it is: {problem}", self.config.policy.word());
-        tracing::error!(kind = "infeasible", "{message}");
-        self.around.metrics.notice("infeasible");
+        tracing::error!(kind = NoticeKind::Infeasible.word(), "{message}");
+        self.around.metrics.notice(NoticeKind::Infeasible);
         let at = self.around.clock.now();
-        let (severity, kind) = (Severity::Error, "infeasible");
+        let (severity, kind) = (Severity::Error, NoticeKind::Infeasible);
         self.around.events.push(Notice {
             by: None,
             at,

@@ -10,7 +10,7 @@ const VERSION: u32 = 5;
 /// Longest datagram: UDP has no longer ones.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Longest name of a port that is kept, as long as that of a fabric's port.
-const NAME_BYTES_MAX: usize = fabric::native::NAME_BYTES_MAX;
+const NAME_BYTES_MAX: usize = units::NAME_BYTES_MAX;
 
 /// Formats are an enterprise in the upper 20 bits, of which 0 is the standard, and a number.
 const FLOW_SAMPLE: u32 = 1;

@@ -28,8 +28,6 @@ pub use identity::{Identity, IdentityError, ROLE_URI_PREFIX, Role, Subject, Who}
 
 /// ALPN of the TCP listener, in order of preference: gRPC needs h2.
 const TCP_ALPN: [&[u8]; 2] = [b"h2", b"http/1.1"];
-/// Largest certificate or key file that is read; a chain of ten RSA certificates takes 20 KiB.
-const PEM_BYTES_MAX: u64 = 256 * 1024;
 /// What the key of stateless resets is made of besides the private key.
 const RESET_LABEL: &[u8] = b"antiphase stateless reset";
 /// Names of the throw-away certificate: what a client may call this machine.
@@ -451,7 +449,7 @@ fn certificates(path: &Path, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>,
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    files::read(path, PEM_BYTES_MAX).map_err(|source| TlsError::Read { path: path.to_owned(), source })
+    files::read(path, files::PEM_BYTES_MAX).map_err(|source| TlsError::Read { path: path.to_owned(), source })
 }
 
 fn warn_if_others_can_read(key: &Path) {

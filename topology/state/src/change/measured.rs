@@ -7,7 +7,7 @@ use units::{FabricTime, Nanos};
 
 use super::{Done, drafted, moved_notices, notice};
 use crate::{
-    Config, Notice, Refusal, Severity,
+    Config, Notice, NoticeKind, Refusal, Severity,
     check::check,
     measured::{as_planned, believed, in_common_ratio, is_another},
     plan::{Installed, Job, Name, Plan},
@@ -63,7 +63,7 @@ fn measured_notice(now: FabricTime, job: &Job, plan_version: u64) -> Notice {
     let (planned, declared) = (&job.planned.job, &job.definition.job);
     if job.measured.is_none() {
         let said = format!("job {} is what was declared after all, and is planned so", job.name);
-        return notice(now, Severity::Info, "measured", Some(&job.name), plan_version, said);
+        return notice(now, Severity::Info, NoticeKind::Measured, Some(&job.name), plan_version, said);
     }
     let said = format!(
         "job {} takes {} alone and sends for {} of it, as measured; {} and {} were declared: it is planned as measured until it is \
@@ -74,5 +74,5 @@ fn measured_notice(now: FabricTime, job: &Job, plan_version: u64) -> Notice {
         declared.period,
         Nanos(declared.up())
     );
-    notice(now, Severity::Warning, "measured", Some(&job.name), plan_version, said)
+    notice(now, Severity::Warning, NoticeKind::Measured, Some(&job.name), plan_version, said)
 }

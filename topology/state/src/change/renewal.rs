@@ -20,7 +20,7 @@ use super::{
     notice,
 };
 use crate::{
-    Commitment, Config, Notice, Reply, Severity,
+    Commitment, Config, Notice, NoticeKind, Reply, Severity,
     crowded::crowded,
     leases::Lease,
     plan::{Job, Name, Plan},
@@ -69,7 +69,7 @@ impl Changed {
         let lease = |length: Option<Nanos>| length.map_or_else(|| "no lease".to_string(), |length| format!("a lease of {length}"));
         self.0.iter().map(move |(name, length, before)| {
             let said = format!("job {name} has {} in place of {}", lease(*length), lease(*before));
-            notice(now, Severity::Info, "committed", Some(name), plan_version, said)
+            notice(now, Severity::Info, NoticeKind::Committed, Some(name), plan_version, said)
         })
     }
 }
@@ -111,5 +111,5 @@ fn score(plan: &Plan, names: &BTreeSet<Name>) -> f64 {
 pub(super) fn expired(now: FabricTime, name: &Name, lease: &Lease, plan_version: u64) -> Notice {
     let by = lease.by.as_deref().map_or_else(String::new, |by| format!(", set by {by}"));
     let said = format!("the lease of job {name} ran out: {}{by}", lease.length);
-    Notice { by: lease.by.clone(), ..notice(now, Severity::Warning, "expired", Some(name), plan_version, said) }
+    Notice { by: lease.by.clone(), ..notice(now, Severity::Warning, NoticeKind::Expired, Some(name), plan_version, said) }
 }

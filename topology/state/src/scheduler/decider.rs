@@ -10,12 +10,12 @@ use alloc::{
 };
 
 use policy::{
-    muri::{Profile, Stages, Timing},
+    muri::{Profile, RESTART_S, Stages, Timing},
     schedule::{Capacity, Decision, InfeasibleError, Job, JobIndex, LEASE_S, Reason, Rule, Scheduler},
 };
 use units::{FabricTime, Nanos};
 
-use super::settings::{Hosts, RESTART_S};
+use super::settings::Hosts;
 use crate::submission::{Submission, SubmissionState};
 
 /// Nanoseconds in a second.

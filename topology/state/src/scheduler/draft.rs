@@ -11,7 +11,7 @@ use units::FabricTime;
 
 use super::report::SubmissionRefusal;
 use crate::{
-    Notice, RequestId, Severity,
+    Notice, NoticeKind, RequestId, Severity,
     submission::{Order, Submission},
 };
 
@@ -47,17 +47,17 @@ impl Draft {
         self.changed.insert(Arc::clone(&next.name), Some(Arc::new(next)));
     }
 
-    pub(super) fn tell(&mut self, now: FabricTime, severity: Severity, kind: &'static str, of: &Submission, message: String) {
+    pub(super) fn tell(&mut self, now: FabricTime, severity: Severity, kind: NoticeKind, of: &Submission, message: String) {
         self.notices.push(notice(now, severity, kind, of, message, None));
     }
 
-    pub(super) fn order(&mut self, now: FabricTime, kind: &'static str, of: &Submission, until: FabricTime, message: String) {
+    pub(super) fn order(&mut self, now: FabricTime, kind: NoticeKind, of: &Submission, until: FabricTime, message: String) {
         let order = Order { attempt: of.attempt, place: of.place.clone(), until };
         self.notices.push(notice(now, Severity::Info, kind, of, message, Some(Arc::new(order))));
     }
 }
 
-fn notice(at: FabricTime, severity: Severity, kind: &'static str, of: &Submission, message: String, order: Option<Arc<Order>>) -> Notice {
+fn notice(at: FabricTime, severity: Severity, kind: NoticeKind, of: &Submission, message: String, order: Option<Arc<Order>>) -> Notice {
     // The version of the plan is known when the change is made.
     Notice { by: None, at, severity, kind, message, job: Some(of.name.to_string()), host: None, agent: None, plan_version: 0, order }
 }

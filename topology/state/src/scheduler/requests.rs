@@ -16,7 +16,7 @@ use super::{
     settings::{FAILURES_MAX, Hosts, OVER_MAX, SUBMISSIONS_MAX, Settings},
 };
 use crate::{
-    RequestId, Severity,
+    NoticeKind, RequestId, Severity,
     submission::{After, Submission, SubmissionSpec, SubmissionState},
 };
 
@@ -88,7 +88,7 @@ fn submit(
         started: None,
     };
     let message = format!("job {name} was submitted: {} GPUs", submission.spec.gpus);
-    draft.tell(now, Severity::Info, "submitted", &submission, message);
+    draft.tell(now, Severity::Info, NoticeKind::Submitted, &submission, message);
     draft.put(None, submission);
     Ok(name)
 }
@@ -105,13 +105,13 @@ fn withdraw(
     match known.state {
         SubmissionState::Queued => over(draft, now, base, &known, SubmissionState::Withdrawn, why),
         SubmissionState::Starting | SubmissionState::Running => {
-            stop(draft, now, settings, &known, After::Withdrawn, ("job_preempt", &why));
+            stop(draft, now, settings, &known, After::Withdrawn, (NoticeKind::JobPreempt, &why));
         }
         // It stops already, and does not come back.
         SubmissionState::Stopping(After::Queue) => {
             let next = Submission { state: SubmissionState::Stopping(After::Withdrawn), why, ..(*known).clone() };
             let message = format!("job {name} was withdrawn, and does not come back when it has stopped");
-            draft.tell(now, Severity::Info, "withdrawing", &next, message);
+            draft.tell(now, Severity::Info, NoticeKind::Withdrawing, &next, message);
             draft.put(Some(&known), next);
         }
         // A withdrawal can be repeated, and comes too late for a job that is over.
@@ -127,7 +127,7 @@ pub(super) fn stop(
     settings: &Settings,
     known: &Arc<Submission>,
     after: After,
-    (kind, why): (&'static str, &str),
+    (kind, why): (NoticeKind, &str),
 ) {
     let next = known.enter(now, SubmissionState::Stopping(after), why.into());
     let until = now.saturating_add(stop_within(settings, known));
@@ -167,7 +167,7 @@ fn reported(
         (RunReport::Started, SubmissionState::Starting) => {
             let next = known.enter(now, SubmissionState::Running, known.why.clone());
             let next = Submission { started: Some(now), ..next };
-            draft.tell(now, Severity::Info, "job_running", &next, format!("job {name} runs"));
+            draft.tell(now, Severity::Info, NoticeKind::JobRunning, &next, format!("job {name} runs"));
             draft.put(Some(&known), next);
         }
         // A sign of life; who was told to stop has begun all the same, and is told so by the answer.
@@ -193,7 +193,7 @@ fn stopped(draft: &mut Draft, now: FabricTime, base: &Submissions, known: &Arc<S
         After::Withdrawn => over(draft, now, base, known, SubmissionState::Withdrawn, format!("was withdrawn; {how}")),
         After::Queue => {
             let next = known.enter(now, SubmissionState::Queued, format!("{how}: {}", known.why));
-            draft.tell(now, Severity::Info, "job_stopped", &next, format!("job {} {how}", known.name));
+            draft.tell(now, Severity::Info, NoticeKind::JobStopped, &next, format!("job {} {how}", known.name));
             draft.put(Some(known), next);
         }
     }
@@ -208,7 +208,13 @@ fn in_vain(draft: &mut Draft, now: FabricTime, base: &Submissions, known: &Arc<S
         return;
     }
     let next = known.enter(now, SubmissionState::Queued, format!("{how} ({failures} of {FAILURES_MAX} starts in vain)"));
-    draft.tell(now, Severity::Warning, "job_lost", &next, format!("job {} {how}; it waits again, and its GPUs are free", known.name));
+    draft.tell(
+        now,
+        Severity::Warning,
+        NoticeKind::JobLost,
+        &next,
+        format!("job {} {how}; it waits again, and its GPUs are free", known.name),
+    );
     draft.put(Some(known), next);
 }
 
@@ -216,9 +222,9 @@ fn in_vain(draft: &mut Draft, now: FabricTime, base: &Submissions, known: &Arc<S
 fn over(draft: &mut Draft, now: FabricTime, base: &Submissions, known: &Arc<Submission>, state: SubmissionState, why: String) {
     let next = known.enter(now, state, why);
     let (severity, kind) = match state {
-        SubmissionState::Finished => (Severity::Info, "job_finished"),
-        SubmissionState::Withdrawn => (Severity::Info, "job_withdrawn"),
-        _ => (Severity::Error, "job_failed"),
+        SubmissionState::Finished => (Severity::Info, NoticeKind::JobFinished),
+        SubmissionState::Withdrawn => (Severity::Info, NoticeKind::JobWithdrawn),
+        _ => (Severity::Error, NoticeKind::JobFailed),
     };
     draft.tell(now, severity, kind, &next, format!("job {} {}", known.name, next.why));
     draft.put(Some(known), next);
@@ -245,12 +251,12 @@ pub(super) fn overdue(draft: &mut Draft, now: FabricTime, base: &Submissions, se
         SubmissionState::Starting => in_vain(draft, now, base, known, &format!("was not started within {lasted} s")),
         SubmissionState::Stopping(after) => {
             let message = format!("job {} was not reported to have stopped within {lasted} s: its place is given back", known.name);
-            draft.tell(now, Severity::Warning, "job_overdue", known, message);
+            draft.tell(now, Severity::Warning, NoticeKind::JobOverdue, known, message);
             stopped(draft, now, base, known, after, &format!("nobody said within {lasted} s that it stopped"));
         }
         _ => {
             let message = format!("the lease of job {} ran out: its place is given back", known.name);
-            draft.tell(now, Severity::Warning, "job_overdue", known, message);
+            draft.tell(now, Severity::Warning, NoticeKind::JobOverdue, known, message);
             in_vain(draft, now, base, known, &format!("was not reported for {lasted} s, its lease"));
         }
     }
@@ -258,10 +264,10 @@ pub(super) fn overdue(draft: &mut Draft, now: FabricTime, base: &Submissions, se
 
 /// Tells a job to stop because its place is no more; it starts in another one.
 pub(super) fn move_away(draft: &mut Draft, now: FabricTime, settings: &Settings, known: &Arc<Submission>, why: &str) {
-    stop(draft, now, settings, known, After::Queue, ("job_move", why));
+    stop(draft, now, settings, known, After::Queue, (NoticeKind::JobMove, why));
 }
 
 /// Tells a job to stop so that others can run.
 pub(super) fn preempt(draft: &mut Draft, now: FabricTime, settings: &Settings, known: &Arc<Submission>, why: &str) {
-    stop(draft, now, settings, known, After::Queue, ("job_preempt", why));
+    stop(draft, now, settings, known, After::Queue, (NoticeKind::JobPreempt, why));
 }

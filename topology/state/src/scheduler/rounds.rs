@@ -8,7 +8,7 @@ use alloc::{
     vec::Vec,
 };
 
-use policy::schedule::Rule;
+use policy::schedule::{CANDIDATES, Rule};
 use units::FabricTime;
 
 use super::{
@@ -17,10 +17,10 @@ use super::{
     draft::Draft,
     places::{self, Occupied},
     requests,
-    settings::{CANDIDATES_MAX, MOVED_MAX, STOPS_MAX},
+    settings::{MOVED_MAX, STOPS_MAX},
 };
 use crate::{
-    Refusal, Ticket,
+    NoticeKind, Refusal, Ticket,
     change::listed,
     submission::{HostGpus, Submission, SubmissionState},
 };
@@ -252,7 +252,7 @@ impl Scheduling {
         let known: Vec<Arc<Submission>> = starts.iter().filter_map(|(name, _)| self.submissions.get(name).cloned()).collect();
         let sizes: Vec<u32> = known.iter().map(|s| s.spec.gpus).collect();
         // Without a profile nobody can say which place is better.
-        let n = if known.iter().any(|s| s.spec.has_profile) { CANDIDATES_MAX } else { 1 };
+        let n = if known.iter().any(|s| s.spec.has_profile) { CANDIDATES } else { 1 };
         let mut candidates = places::candidates(&self.hosts, &occupied, &sizes, n, self.rounds.count);
         if candidates.len() > 1 {
             self.last_ticket += 1;
@@ -285,7 +285,7 @@ impl Scheduling {
         let mut draft = Draft::default();
         let hosts: Vec<String> = next.place.iter().map(|place| format!("{} ({} GPUs)", place.host, place.gpus.len())).collect();
         let message = format!("job {} starts on {}: {}", next.name, listed(hosts.iter().map(String::as_str), hosts.len()), next.why);
-        draft.order(now, "job_start", &next, now.saturating_add(self.settings.start_within), message);
+        draft.order(now, NoticeKind::JobStart, &next, now.saturating_add(self.settings.start_within), message);
         draft.put(Some(&known), next.clone());
         // Somebody who changes the plan all the time keeps nobody from starting.
         let guard = (planned && self.rounds.moved < MOVED_MAX).then_some(self.hosts.plan_version);

@@ -19,16 +19,12 @@ pub const REQUESTS_MAX: usize = 1_024;
 pub(super) const REQUESTS_PER_CHANGE: usize = 64;
 /// Starts that may come to nothing before a job has failed: one may be a node that reboots, and two an executor that is put in anew.
 pub const FAILURES_MAX: u32 = 3;
-/// Places that are compared where jobs start, as in the CASSINI paper.
-pub const CANDIDATES_MAX: usize = 10;
 /// How long a round waits after the plan could not be changed.
 pub(super) const RETRY: Nanos = Nanos::from_millis(1_000);
 /// Rounds in a row whose starts may be refused because somebody else changed the plan; the next one does not ask.
 pub(super) const MOVED_MAX: u32 = 3;
 /// Jobs that one change stops: each is told, and an event of the service has at most `config::NOTICES_MAX` notices.
 pub(super) const STOPS_MAX: usize = 128;
-/// What a start costs before the first iteration where nobody measured it, as in traces.
-pub(super) const RESTART_S: f64 = 10.0;
 
 /// What a scheduler is told.
 #[derive(Clone, Debug, PartialEq)]

@@ -159,7 +159,7 @@ impl World {
                 let before = before.unwrap();
                 assert_eq!((before.state, next.attempt), (SubmissionState::Queued, before.attempt + 1));
                 assert!(next.place.iter().all(|place| !self.hosts.taken.contains(&place.host)), "{next:?}");
-                let order = step.notices.iter().find(|n| n.kind == "job_start").and_then(|n| n.order.clone()).unwrap();
+                let order = step.notices.iter().find(|n| n.kind.word() == "job_start").and_then(|n| n.order.clone()).unwrap();
                 assert_eq!((order.attempt, &order.place), (next.attempt, &next.place));
                 assert_eq!(step.start.as_ref().map(|s| &s.name), next.planned.then_some(name));
             } else if let Some(before) = before {
@@ -257,7 +257,7 @@ impl World {
     }
 
     fn kinds(&self, job: &str) -> Vec<&'static str> {
-        self.told.iter().filter(|n| n.job.as_deref() == Some(job)).map(|n| n.kind).collect()
+        self.told.iter().filter(|n| n.job.as_deref() == Some(job)).map(|n| n.kind.word()).collect()
     }
 
     /// An executor that does what it is told; jobs end when they have run as long as they were declared.
@@ -295,7 +295,7 @@ fn a_job_is_queued_started_preempted_and_ends() {
     assert_eq!((world.state("short"), world.kept["long"].attempt), (SubmissionState::Finished, 2));
     assert_eq!(world.kinds("long"), ["submitted", "job_start", "job_running", "job_preempt", "job_stopped", "job_start"]);
     assert_eq!(world.kinds("short"), ["submitted", "job_start", "job_running", "job_finished"]);
-    assert!(world.told.iter().all(|told| (told.by.as_deref() == Some("ann")) == (told.kind == "submitted")), "{:?}", world.told);
+    assert!(world.told.iter().all(|told| (told.by.as_deref() == Some("ann")) == (told.kind.word() == "submitted")), "{:?}", world.told);
     // What an executor that was away says of the first start is refused, and told why.
     let refused = world.report_of("long", 1, RunReport::Finished).unwrap_err();
     assert_eq!(

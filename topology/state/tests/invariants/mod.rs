@@ -46,14 +46,14 @@ impl Witness {
     }
 
     pub(crate) fn noticed(&mut self, notice: &Notice) {
-        assert!(notice.plan_version >= self.plan_version || notice.kind != "committed", "an old plan version is told: {notice:?}");
+        assert!(notice.plan_version >= self.plan_version || notice.kind.word() != "committed", "an old plan version is told: {notice:?}");
         let Some(job) = &notice.job else { return };
-        if notice.kind == "expired" {
+        if notice.kind.word() == "expired" {
             self.promised.remove(job);
         }
         // A slot that follows a drift, or a longer period, is a change of its own.
-        let own = notice.kind == "headroom" || (notice.kind == "moved" && notice.message.contains("drifted"));
-        if own || notice.kind == "expired" {
+        let own = notice.kind.word() == "headroom" || (notice.kind.word() == "moved" && notice.message.contains("drifted"));
+        if own || notice.kind.word() == "expired" {
             self.touched.insert(job.clone());
         }
     }

@@ -252,6 +252,6 @@ impl Driver {
     }
 
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
-        self.notices.iter().map(|n| n.kind).collect()
+        self.notices.iter().map(|n| n.kind.word()).collect()
     }
 }

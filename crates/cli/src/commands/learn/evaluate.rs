@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{
-    MixArgs,
+    MixArgs, SEED_MAX,
     model::{self, MixDocument},
     placers::{HEADINGS, Row, compare},
 };
@@ -16,9 +16,6 @@ use crate::{
     output::{Output, print},
     table::Table,
 };
-
-/// Seeds of mixes: those that select a model and those that it learns from begin far beyond.
-const SEED_MAX: u64 = u32::MAX as u64;
 
 const EXAMPLES: &str = "\
 EXAMPLES

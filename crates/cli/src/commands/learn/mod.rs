@@ -31,10 +31,12 @@ pub(crate) fn run(command: &LearnCommand) -> Result<ExitCode, CliError> {
 const SERVERS: (u32, u32) = (3, 64);
 /// Most jobs of a mix: minutes for each placer.
 const JOBS_MAX: u32 = 1_000;
+/// Largest seed: those of mixes that teach and select follow from it by addition, begin far beyond, and must not overflow.
+const SEED_MAX: u64 = u32::MAX as u64;
 /// Loads in percent. Far above 100 nobody but the queue decides.
 const LOADS: (u32, u32) = (1, 200);
 /// Thousandths in a percent.
-const PERMILLE: u32 = 10;
+pub(crate) const PERMILLE: u32 = 10;
 
 /// The mixes of Harmony's testbed: six servers, half of whose GPUs would be busy if nobody disturbed anybody.
 pub(crate) const MIX: Mix = Mix { jobs: 60, servers: 6, run_ms: 600_000, octaves: 4, load_permille: 500 };

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{
-    MIX, MixArgs,
+    MIX, MixArgs, SEED_MAX,
     model::{self, About, Point},
 };
 use crate::{
@@ -22,8 +22,6 @@ use crate::{
 const ROUNDS_MAX: i64 = 100_000;
 /// Most mixes that are taught: each is some 200 lessons of a kilobyte, and all are kept.
 const TAUGHT_MAX: i64 = 2_000;
-/// Seeds of ours: those of mixes follow from them by addition, and must not overflow.
-const SEED_MAX: u64 = u32::MAX as u64;
 /// Lines that a stage without rounds prints.
 const LINES: usize = 8;
 

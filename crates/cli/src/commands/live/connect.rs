@@ -30,9 +30,6 @@ const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Largest answer of [`get`]: `/metrics` of a fabric with a thousand jobs takes half a megabyte.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
-/// Largest certificate or key file that is read; a chain of ten RSA certificates takes 20 KiB.
-const PEM_BYTES_MAX: u64 = 256 * 1024;
-
 /// A connected client.
 pub(crate) type Client = TopologyClient<Channel>;
 
@@ -213,7 +210,7 @@ impl ServerArgs {
     fn tls(&self) -> Result<ClientTlsConfig, CliError> {
         // The library takes a file without the part for an empty one, and the service is blamed later.
         let read = |file: &PathBuf, part: &str| {
-            let bytes = files::read(file, PEM_BYTES_MAX).map_err(|e| CliError::input(file, e))?;
+            let bytes = files::read(file, files::PEM_BYTES_MAX).map_err(|e| CliError::input(file, e))?;
             let begins = String::from_utf8_lossy(&bytes).lines().any(|line| line.starts_with("-----BEGIN ") && line.contains(part));
             if begins { Ok(bytes) } else { Err(CliError::input(file, format!("has no {} in PEM", part.to_lowercase()))) }
         };

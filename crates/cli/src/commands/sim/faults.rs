@@ -9,14 +9,15 @@ use policy::schedule::Cluster;
 use serde::Serialize;
 
 use super::choices::TimingArg;
-use crate::input::{CliError, read_document};
+use crate::{
+    commands::HOUR_S,
+    input::{CliError, read_document},
+};
 
 /// Time from one checkpoint to the next, unless told otherwise: half an hour, between the minutes and the hours that are common.
 const CHECKPOINT_S: f64 = 1_800.0;
 /// Longest mean time, in hours: a hundred years.
 const HOURS_MAX: f64 = 876_600.0;
-/// Seconds in an hour.
-const HOUR_S: f64 = 3_600.0;
 
 #[derive(Debug, Args)]
 pub(super) struct FaultArgs {

@@ -13,9 +13,7 @@ use render::{
 };
 
 use super::{Answer, World, recording::Events};
-
-/// Seconds in an hour.
-const HOUR_S: f64 = 3_600.0;
+use crate::commands::HOUR_S;
 
 /// Jobs of a link that are drawn at a time: with the dozen links that are named they fill the rows of a picture.
 const LANES: usize = 5;

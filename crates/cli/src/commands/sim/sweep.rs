@@ -21,7 +21,10 @@ use super::{
     play, read,
 };
 use crate::{
-    commands::stats::{Interval, interval},
+    commands::{
+        seeds::SEEDS_MAX,
+        stats::{Interval, interval},
+    },
     input::CliError,
     output::{create, print},
     table::Table,
@@ -29,8 +32,6 @@ use crate::{
 
 /// Most runs of a grid: days of work.
 const RUNS_MAX: usize = 100_000;
-/// Most seeds.
-const SEEDS_MAX: i64 = 10_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {

@@ -17,10 +17,7 @@ use super::{
     super::network::{Foreseer, NetworkControl, Standing},
     job::Running,
 };
-use crate::statistics::weighted;
-
-/// Share of the time in which iterations are at most as long as the p99.
-const P99: f64 = 0.99;
+use crate::statistics::{P99, weighted};
 
 /// The fabric of elastic jobs.
 #[derive(Clone, Copy, Debug)]

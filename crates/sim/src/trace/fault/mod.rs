@@ -14,6 +14,10 @@ use units::LinkId;
 
 pub(super) use self::timeline::{Timeline, Turned};
 
+/// Most faults that are read and that are played: a year of 20,000 hosts that each go down once a month. Jobs that fail more often than they
+/// save anything are never done.
+pub(super) const FAULTS_MAX: u64 = 250_000;
+
 /// Something that goes wrong for a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceFault {

@@ -35,7 +35,7 @@ use fabric::{Fabric, route::Router};
 use plan::turns::SEARCHED_JOBS_MAX;
 use policy::{
     muri::{Order, Profile, Stages},
-    schedule::{Capacity, Cluster, Decision, Job, JobIndex, Place, Placer, Rule, Unplaced},
+    schedule::{CANDIDATES, Capacity, Cluster, Decision, Job, JobIndex, Place, Placer, Rule, Unplaced},
 };
 
 use units::{LinkId, Nanos};
@@ -55,9 +55,6 @@ use self::{
 };
 pub use self::{busy::LinkStay, outcome::NetworkOutcome};
 use super::{Trace, Traffic};
-
-/// Candidate places for each decision, as many as the CASSINI paper asks its scheduler for.
-pub const CANDIDATES: usize = 10;
 
 /// Most different meetings of jobs that are remembered: some hundred bytes for each of their jobs.
 const MEETINGS_MAX: usize = 100_000;

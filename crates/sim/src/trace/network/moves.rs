@@ -8,9 +8,9 @@
 
 use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 
-use policy::schedule::{Decision, Job, JobIndex, Place, Placer, Unplaced};
+use policy::schedule::{CANDIDATES, Decision, Job, JobIndex, Place, Placer, Unplaced};
 
-use super::{CANDIDATES, Network, NetworkControl, Ranker, Stands, component::components, sender::Sender};
+use super::{Network, NetworkControl, Ranker, Stands, component::components, sender::Sender};
 use crate::trace::Trace;
 
 /// Groups that are offered other places after a decision, and those of them that may go.

@@ -8,9 +8,9 @@
 
 use alloc::{collections::BTreeSet, string::String, vec, vec::Vec};
 
-use policy::schedule::{Decision, Job, Place, Unplaced};
+use policy::schedule::{CANDIDATES, Decision, Job, Place, Unplaced};
 
-use super::{CANDIDATES, Network, NetworkControl, Ranker};
+use super::{Network, NetworkControl, Ranker};
 use crate::trace::Trace;
 
 /// The hosts of the fabric by name, and the names by host.

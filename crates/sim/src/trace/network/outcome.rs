@@ -5,10 +5,7 @@ use alloc::vec::Vec;
 use units::LinkId;
 
 use super::{Network, busy::LinkStay};
-use crate::statistics::weighted;
-
-/// Share of iterations that are at most as long as the p99.
-const P99: f64 = 0.99;
+use crate::statistics::{P99, weighted};
 
 /// How iterations of the jobs that sent over the network fared, over the same alone where they stand. Each counts as long as it takes alone, so
 /// that jobs of short iterations count as much as others.

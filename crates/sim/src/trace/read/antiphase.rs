@@ -24,13 +24,13 @@ use alloc::{
 
 use ::job::{Hold, Job};
 use ::profile::{Request, find_model, synthesise};
-use policy::muri::{Profile, Stages};
+use policy::muri::{Profile, RESTART_S, Stages};
 
 use super::{
     super::{Trace, TraceError, TraceJob, Traffic},
     gather::{Gathered, ITERATIONS_MAX, MS},
     table::Row,
-    timed::{RESTART_S, SECONDS, SECONDS_RANGE},
+    timed::{SECONDS, SECONDS_RANGE},
 };
 
 const COLUMNS: [&str; 11] =

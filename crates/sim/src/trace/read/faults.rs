@@ -17,7 +17,7 @@ use policy::schedule::Cluster;
 use units::LinkId;
 
 use super::{
-    super::{Failing, TraceError, TraceFault},
+    super::{Failing, TraceError, TraceFault, fault::FAULTS_MAX},
     table::{Row, Table},
     timed::{SECONDS, SECONDS_RANGE},
 };
@@ -30,8 +30,6 @@ const NAME: usize = 2;
 const UNTIL: usize = 3;
 const FACTOR: usize = 4;
 
-/// Most faults of a file: as many as are played.
-const FAULTS_MAX: usize = 250_000;
 /// The most that a host is slower: beyond, it is down.
 const FACTOR_MAX: f64 = 1_000.0;
 
@@ -57,8 +55,8 @@ pub fn read_faults(text: &str, cluster: Cluster, fabric: Option<&Fabric>) -> Res
     let mut table = Table::open(text, &COLUMNS, REQUIRED)?;
     let mut faults = Vec::new();
     while let Some(row) = table.next()? {
-        if faults.len() >= FAULTS_MAX {
-            return Err(TraceError::TooManyFaults { line: row.line, limit: FAULTS_MAX });
+        if faults.len() as u64 >= FAULTS_MAX {
+            return Err(TraceError::TooManyFaults { line: row.line, limit: FAULTS_MAX as usize });
         }
         faults.push(names.fault(&row)?);
     }

@@ -10,13 +10,13 @@
 
 use alloc::string::ToString as _;
 
-use policy::muri::{Profile, Stages};
+use policy::muri::{Profile, RESTART_S, Stages};
 
 use super::{
     super::{Trace, TraceError, TraceJob},
     gather::{Gathered, MS},
     table::Row,
-    timed::{RESTART_S, SECONDS, SECONDS_RANGE},
+    timed::{SECONDS, SECONDS_RANGE},
 };
 
 const COLUMNS: [&str; 5] = ["name", "time", "application", "num_replicas", "batch_size"];

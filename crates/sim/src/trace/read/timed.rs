@@ -5,7 +5,7 @@
 
 use alloc::string::String;
 
-use policy::muri::{Profile, Stages};
+use policy::muri::{Profile, RESTART_S, Stages};
 
 use super::{
     super::{TraceError, TraceJob},
@@ -14,9 +14,6 @@ use super::{
 
 /// Length of an iteration.
 const ITERATION_S: f64 = 1.0;
-
-/// What a restart costs, in seconds: that of half of the models that Muri's authors measured (4 to 46 s).
-pub(super) const RESTART_S: f64 = 10.0;
 
 /// A job that ran.
 pub(super) struct Timed {

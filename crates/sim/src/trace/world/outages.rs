@@ -11,12 +11,8 @@ use policy::{
 use super::{Setup, World};
 use crate::trace::{
     Change, FaultOutcome, FaultSetup, Told, TraceError, TraceEvent,
-    fault::{Failing, Timeline, Turned},
+    fault::{FAULTS_MAX, Failing, Timeline, Turned},
 };
-
-/// Faults that are played at most: a year of 20,000 hosts that each go down once a month. Jobs that fail more often than they save anything are
-/// never done.
-const FAULTS_MAX: u64 = 250_000;
 
 /// Faults, and what jobs have saved.
 #[derive(Debug)]

@@ -24,6 +24,6 @@ fn first_come_is_first_served_and_nobody_is_stopped() {
     );
     world.report("long", RunReport::Finished).unwrap();
     assert_eq!(["large", "small"].map(|name| world.state(name)), [SubmissionState::Starting; 2]);
-    let why = &world.told.iter().find(|told| told.kind == "job_start" && told.job.as_deref() == Some("small")).unwrap().message;
+    let why = &world.told.iter().find(|told| told.kind.word() == "job_start" && told.job.as_deref() == Some("small")).unwrap().message;
     assert!(why.contains(": 1 jobs before it; it came 9000 s ago"), "{why}");
 }

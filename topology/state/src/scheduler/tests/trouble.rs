@@ -166,7 +166,7 @@ fn every_order_is_told_however_many_stop() {
     }
     world.submit("all", spec(320, 10));
     assert_eq!(world.kept.values().filter(|s| s.state == SubmissionState::Stopping(After::Queue)).count(), 300);
-    assert_eq!(world.told.iter().filter(|n| n.kind == "job_preempt" && n.order.is_some()).count(), 300);
+    assert_eq!(world.told.iter().filter(|n| n.kind.word() == "job_preempt" && n.order.is_some()).count(), 300);
 }
 
 #[test]

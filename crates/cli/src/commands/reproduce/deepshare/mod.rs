@@ -21,6 +21,7 @@ use self::{
 use super::report::ReportArgs;
 use crate::{
     commands::{
+        HOUR_S,
         seeds::{QUICK_SEEDS, SEEDS, SEEDS_MAX, on_all_cores},
         stats::{Interval, interval, mean},
     },
@@ -28,8 +29,6 @@ use crate::{
     table::Table as Lines,
 };
 
-/// Seconds of an hour.
-const HOUR_S: f64 = 3_600.0;
 /// Jobs of a drawn trace, as in those of the authors.
 const JOBS: usize = 256;
 /// The first drawn trace that is judged: far from those that teach and select.

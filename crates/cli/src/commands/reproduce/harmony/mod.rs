@@ -14,6 +14,7 @@ use super::report::ReportArgs;
 use crate::{
     commands::{
         learn::{
+            PERMILLE,
             model::{self, Model, Point},
             placers::{HEADINGS, Row, compare},
         },
@@ -26,8 +27,6 @@ use crate::{
 /// Loads of the mixes, in percent: from servers on which jobs are mostly alone to a queue that seldom empties.
 const LOADS: [u32; 4] = [30, 50, 70, 90];
 const QUICK_LOADS: [u32; 1] = [50];
-/// Thousandths in a percent.
-const PERMILLE: u32 = 10;
 /// The first mix: far from those that teach and select.
 const FIRST: u64 = 1_000;
 /// Mixes of each load: intervals of about a hundredth.

@@ -14,12 +14,11 @@ use serde::Serialize;
 use self::published::{PEER_DECISION_MS, SETTINGS, Setting};
 use super::report::ReportArgs;
 use crate::{
-    commands::{seeds::on_all_cores, stats::mean, thread_cpu_s},
+    commands::{HOUR_S, seeds::on_all_cores, stats::mean, thread_cpu_s},
     input::CliError,
     table::Table,
 };
 
-const HOUR_S: f64 = 3_600.0;
 /// How far a mean may be from the published one, in parts: what its authors call a reasonable margin of a run.
 const TOLERANCE: f64 = 0.05;
 /// Name of their GPUs in measurements of Sia's authors, who have the same files.

@@ -7,11 +7,11 @@ use ::sim::trace::{
     read_elastic, read_learning, read_measured,
 };
 
+use policy::elastic::POLLUX_RESTART_S;
+
 use super::{T4, published::WORKLOADS};
 use crate::input::{CliError, read_document};
 
-/// What a restart costs every job, and what Pollux believes.
-const RESTART_S: f64 = 30.0;
 /// The application that their simulator leaves on one GPU with one batch, and that batch.
 const ONLY: (&str, u32) = ("ncf", 32_768);
 /// The application of which it asks no more samples of a GPU.
@@ -66,6 +66,6 @@ fn application(folder: &Path, of: &'static Traits) -> Result<Application, CliErr
     let texts = files.iter().map(|file| read_document(file)).collect::<Result<Vec<String>, _>>()?;
     let learning = read_learning(of, &texts).map_err(|(e, at)| CliError::input(files.get(at).map_or(folder, PathBuf::as_path), e))?;
     let only_batch = (of.name == ONLY.0).then_some(ONLY.1);
-    let traits = Traits { restart_s: RESTART_S, restart_believed_s: RESTART_S, slowdown: 1.0, only_batch, ..*of };
+    let traits = Traits { restart_s: POLLUX_RESTART_S, restart_believed_s: POLLUX_RESTART_S, slowdown: 1.0, only_batch, ..*of };
     Ok(Application { traits, learning, speeds: vec![Speeds::Measured(measured)] })
 }

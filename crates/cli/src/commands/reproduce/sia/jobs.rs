@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::commands::reproduce::report::ReportArgs;
 use crate::{
     commands::{
-        cpu_s,
+        HOUR_S, cpu_s,
         sim::elastic::{applications, paper_cluster},
         stats::mean,
     },
@@ -27,7 +27,6 @@ const JOBS: usize = 40;
 const PROFILES: &str = "profiles";
 /// Jobs that the authors' simulator of Pollux had finished when it was stopped.
 const FIRST: usize = 6;
-const HOUR_S: f64 = 3_600.0;
 /// How often Sia is played in its authors' world: its rounded costs often tie, and which of equal shapes is taken is drawn.
 const DRAWS: u64 = 10;
 

@@ -18,7 +18,7 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use serde::Serialize;
-use units::Rate;
+use units::{Rate, unit_interval};
 
 use crate::commands::seeds::{QUICK_SEEDS, SEEDS, on_all_cores};
 use crate::{
@@ -111,8 +111,7 @@ pub(super) fn run(quick: bool, seeds: Option<u64>, output: Output) -> Result<(),
 /// Jobs that come one after the other.
 fn drawn(seed: u64, jobs: usize) -> Vec<ElasticSubmission> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    // 53 bits are what a float holds.
-    let mut uniform = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut uniform = || unit_interval(random.next_u64());
     let mut submitted_s = 0.0;
     let job = |line: u64| {
         submitted_s -= APART_S * (1.0 - uniform()).ln();
