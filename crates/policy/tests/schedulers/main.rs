@@ -150,6 +150,27 @@ fn themis_gives_gpus_to_who_had_none() {
 }
 
 #[test]
+fn themis_in_artifact_timing_draws_who_of_jobs_alike_is_first() {
+    // Eight alike and one with longer iterations, hence a larger fraction, want one host; nobody ran yet.
+    let mut jobs = vec![job(8, 1, 1_000.0); 8];
+    let firsts = |jobs: &[Job]| -> Vec<JobIndex> {
+        let mut scheduler = scheduler(Rule::Themis, ONE_HOST);
+        (0..jobs.len() as JobIndex).for_each(|job| scheduler.arrive(job));
+        let mut out = Decision::default();
+        let mut first = || {
+            scheduler.decide(0.0, jobs, &mut out);
+            out.runs[0].job
+        };
+        (0..40).map(|_| first()).collect()
+    };
+    let alike = firsts(&jobs);
+    assert!((0..8).all(|job| alike.contains(&job)), "each is first at times: {alike:?}");
+    assert_eq!(alike, firsts(&jobs), "the same jobs give the same decisions");
+    jobs.push(job(8, 0, 1_000.0));
+    assert_eq!(firsts(&jobs), [8; 40], "a difference above the solver's error is never drawn away");
+}
+
+#[test]
 fn muri_pairs_a_job_that_loads_with_one_that_computes() {
     // Two that load and two that compute on two hosts: four jobs want twice the GPUs, so two pairs form, and no pair of a kind.
     let mut jobs = [job(8, 0, 100.0), job(8, 0, 100.0), job(8, 1, 100.0), job(8, 1, 100.0)];
