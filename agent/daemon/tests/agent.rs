@@ -350,7 +350,7 @@ async fn what_somebody_removes_from_the_directory_of_pages_comes_back() {
         timeout(PATIENCE, there()).await.unwrap_or_else(|_| panic!("{} was removed, and not everything came back", removed.display()));
     }
     // A new gate is heard: only a start whose note was sent waits for an answer, which no service gives here.
-    let gate = gate::Gate::open(&gate::Config::new(&directory, JobName::try_new("train-7").unwrap()));
+    let gate = Gate::open(&gate::Config::new(&directory, JobName::try_new("train-7").unwrap()));
     let outcome = tokio::task::spawn_blocking(move || gate.step()).await.unwrap();
     assert!(outcome.held > Nanos(0), "{outcome:?}");
 }
