@@ -156,6 +156,9 @@ fn a_thousand_links_are_rows_and_the_worst_25_have_pictures() {
     assert_eq!(table.descendants().filter(|n| n.has_tag_name("tr")).count(), 1_001, "a head and every link");
     assert!(page.contains("not proven; at most 0.0123 from the best"));
     assert!(page.contains("Pictures of the worst 25 of 1\u{202f}000 links;"));
+    // One number of shared links, and where the others are.
+    assert!(page.contains("1\u{202f}240 links carry two or more jobs. Without shifts "));
+    assert!(page.contains("240 links that two or more jobs share are not listed"));
     assert!(page.len() < 6 << 20, "{} bytes", page.len());
 }
 
