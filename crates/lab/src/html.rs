@@ -5,11 +5,12 @@ use render::{
     circles, experiment,
     html::Html,
     palette::Colours,
-    view::{JobView, LinkView, MemberView, PhaseView},
+    view::{Apart, JobView, LinkView, MemberView, PhaseView},
 };
 
 use crate::{
     analysis::Spread,
+    hold::Hold,
     report::{JobRow, LinkRow, Report, UpRow},
 };
 
@@ -29,8 +30,14 @@ pub(crate) fn page(report: &Report) -> String {
         "in virtual time: the service and the gates as they are, on a simulated fabric"
     };
     page.raw("<p class=\"muted\">").text(&format!(
-        "Score {:.3}, without shifts {:.3}; {place}; {} repeats, bars are medians of means.",
-        report.score, report.zero_shift_score, report.repeats
+        "Score with shifts {:.3}, without {:.3}, each the mean over the shared links; {place}; {}.",
+        report.score,
+        report.zero_shift_score,
+        if report.repeats == 1 {
+            "one run, bars are its means".to_owned()
+        } else {
+            format!("{} repeats, bars are medians of means", report.repeats)
+        }
     ));
     page.raw("</p>");
     // A colour per job on the whole page, as far as there are colours.
@@ -137,6 +144,7 @@ fn link_view(report: &Report, link: &LinkRow, alike: usize) -> LinkView {
         members: link.jobs.iter().zip(&link.demand_mbps).filter_map(member).collect(),
         zero_shift_score: link.zero_shift_score.unwrap_or(f64::NAN),
         score: link.score,
+        apart: if report.held_by == Hold::Turns { Apart::Turns } else { Apart::Shifts },
         alike,
         ..LinkView::default()
     }
@@ -145,7 +153,6 @@ fn link_view(report: &Report, link: &LinkRow, alike: usize) -> LinkView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hold::Hold;
 
     #[test]
     fn the_page_shows_every_job_and_shared_link() {

@@ -19,7 +19,7 @@ use super::{
     quantity,
     svg::{Path, Svg},
     text::{self, TITLE},
-    view::{JobView, LinkView},
+    view::{Apart, JobView, LinkView},
 };
 
 /// Longest perimeter drawn, in iterations of the longest job: beyond it arcs get thin as hairs.
@@ -109,8 +109,7 @@ pub fn draw(link: &LinkView, jobs: &[JobView], colours: &Colours) -> Svg {
         svg.text("t2", x - 162.0, 84.0, head);
         panel.draw(&mut svg, &rings);
     }
-    svg.line("rule", (360.0, 72.0), (360.0, 446.0));
-    let bottom = legend(&mut svg, &rings, link.capacity_mbps, 488.0);
+    let bottom = legend(&mut svg, &rings, link, 488.0);
     svg.set_height(bottom);
     svg
 }
@@ -315,11 +314,12 @@ impl Panel<'_> {
     }
 }
 
-/// The table below the circles; gives its lower end.
-fn legend(svg: &mut Svg, rings: &[Ring<'_>], capacity_mbps: u64, top: f64) -> f64 {
+/// The table below the circles; gives its lower end. Jobs that keep to no slots have no shift and no slack.
+fn legend(svg: &mut Svg, rings: &[Ring<'_>], link: &LinkView, top: f64) -> f64 {
     const COLUMNS: [(f64, &str); 4] = [(410.0, "period"), (540.0, "peak demand"), (620.0, "shift"), (700.0, "slack")];
+    let columns = if link.apart == Apart::Shifts { &COLUMNS[..] } else { &COLUMNS[..2] };
     svg.text("sm mu", 62.0, top, "job, from the outer ring inwards");
-    for (x, head) in COLUMNS {
+    for &(x, head) in columns {
         svg.text("sm mu e", x, top, head);
     }
     svg.line("rule", (20.0, top + 8.0), (700.0, top + 8.0));
@@ -330,13 +330,13 @@ fn legend(svg: &mut Svg, rings: &[Ring<'_>], capacity_mbps: u64, top: f64) -> f6
         svg.text("", 62.0, y, &text::fit(&ring.job.name, 260.0, 12.0));
         let slack = ring.job.slack_ns.map_or_else(|| "–".to_owned(), |s| quantity::slack(s, ring.job.period_ns));
         let peak = ring.after.peak_mbps();
-        let demand = match capacity_mbps {
+        let demand = match link.capacity_mbps {
             0 => quantity::rate(peak),
             capacity => format!("{} ({})", quantity::rate(peak), quantity::percent(peak / capacity as f64)),
         };
         let cells = [quantity::time(ring.after.period_ns()), demand, quantity::time(ring.after.shift_ns()), slack];
-        for ((x, _), cell) in COLUMNS.into_iter().zip(cells) {
-            svg.text("e", x, y, &cell);
+        for ((x, _), cell) in columns.iter().zip(cells) {
+            svg.text("e", *x, y, &cell);
         }
         y += 21.0;
     }

@@ -49,5 +49,7 @@ mod text;
 pub mod timeline;
 pub mod view;
 
+pub use quantity::at_most;
+
 #[cfg(test)]
 mod samples;

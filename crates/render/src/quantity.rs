@@ -78,6 +78,13 @@ pub(crate) fn score(score: f64) -> String {
     format!("{sign}{:.3}", thousandths.abs() / 1_000.0)
 }
 
+/// How far from the best something can be at most: four decimals, rounded up, so that it is never nearer than it says.
+#[must_use]
+pub fn at_most(gap: f64) -> String {
+    let gap = gap.max(0.0);
+    if gap < 0.000_1 { "less than 0.0001".to_owned() } else { format!("at most {:.4}", libm::ceil(gap * 1e4 - 1e-9) / 1e4) }
+}
+
 /// Whether a score says "never over capacity".
 pub(crate) fn is_compatible(score: f64) -> bool {
     score >= 1.0 - SCORE_EPSILON
@@ -154,6 +161,12 @@ mod tests {
         assert_eq!(score(1.0 - 1e-12), "1.000");
         assert_eq!(score(-0.25), "−0.250");
         assert_eq!(score(f64::NAN), "n/a");
+    }
+
+    #[test]
+    fn a_gap_is_never_rounded_down() {
+        assert_eq!([at_most(0.012_31), at_most(0.012_3), at_most(0.000_11)], ["at most 0.0124", "at most 0.0123", "at most 0.0002"]);
+        assert_eq!([at_most(0.000_04), at_most(0.0), at_most(-1.0)], ["less than 0.0001"; 3]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use alloc::{borrow::ToOwned as _, format, string::String, vec::Vec};
 
-/// Longest name that is printed whole; the rest of a longer one is an ellipsis.
+/// Longest name that is printed whole; the middle of a longer one is an ellipsis.
 pub(crate) const NAME_CHARS_MAX: usize = 80;
 /// Size at which a picture's title is measured: 15 px, and a tenth more because it is bold.
 pub(crate) const TITLE: f64 = 16.5;
@@ -39,9 +39,15 @@ fn cleaned(text: &str, chars_max: usize, kept: impl Fn(char) -> bool) -> String 
     if out.is_empty() { "(unnamed)".to_owned() } else { out }
 }
 
-/// [`clean`] with the limit for names.
+/// [`clean`] with the limit for names. A longer one loses its middle: names of many jobs or hosts differ at their ends.
 pub(crate) fn name(text: &str) -> String {
-    clean(text, NAME_CHARS_MAX)
+    const END: usize = NAME_CHARS_MAX / 2 - 1;
+    let text = text.trim();
+    if text.chars().nth(NAME_CHARS_MAX).is_none() {
+        return clean(text, NAME_CHARS_MAX);
+    }
+    let end = text.char_indices().rev().nth(END - 1).map_or(0, |(at, _)| at);
+    clean(&text.chars().take(NAME_CHARS_MAX - END - 1).chain(['…']).chain(text[end..].chars()).collect::<String>(), NAME_CHARS_MAX)
 }
 
 /// First-strong isolate and its end (Unicode UAX 9): what stands between them orders nothing around it.
@@ -111,7 +117,7 @@ pub(crate) fn fit(text: &str, room_px: f64, font_px: f64) -> String {
     if width(&whole, font_px) <= room_px {
         return whole;
     }
-    // A name that `clean` has cut has an ellipsis already; one is enough.
+    // A name that has been cut has an ellipsis in its middle already; one is enough.
     let chars: Vec<char> = whole.chars().filter(|&c| c != '…').collect();
     for keep in (2..chars.len()).rev() {
         // The longest cut that fits is found first; a name has at most `NAME_CHARS_MAX` characters, which bounds the tries.
@@ -122,6 +128,32 @@ pub(crate) fn fit(text: &str, room_px: f64, font_px: f64) -> String {
         }
     }
     "…".to_owned()
+}
+
+/// What tells these names apart: without the words at their beginnings and ends that all of them have.
+pub(crate) fn apart(names: &[String]) -> Vec<String> {
+    let Some((first, others)) = names.split_first().filter(|(_, others)| !others.is_empty()) else { return names.to_vec() };
+    let first: Vec<char> = first.chars().collect();
+    let same = |other: &String, backwards: bool| {
+        let equal = |(a, b): &(char, char)| a == b;
+        if backwards {
+            first.iter().rev().copied().zip(other.chars().rev()).take_while(equal).count()
+        } else {
+            first.iter().copied().zip(other.chars()).take_while(equal).count()
+        }
+    };
+    let most = |backwards| others.iter().map(|other| same(other, backwards)).min().unwrap_or(0);
+    // A word ends at a mark, which goes with a beginning, and with an end.
+    let mark = |c: &char| !c.is_alphanumeric();
+    let begin = first[..most(false)].iter().rposition(mark).map_or(0, |at| at + 1);
+    let from = first.len() - most(true);
+    let end = first[from..].iter().position(mark).map_or(0, |at| first.len() - from - at);
+    let short = |name: &String| {
+        let length = name.chars().count();
+        // Where beginning and end overlap in a name, as in `a-a` beside `a-b-a`, nothing would be left of it.
+        if begin + end >= length { name.clone() } else { name.chars().skip(begin).take(length - begin - end).collect() }
+    };
+    names.iter().map(short).collect()
 }
 
 #[cfg(test)]
@@ -150,11 +182,22 @@ mod tests {
     #[test]
     fn ten_thousand_characters_end_in_an_ellipsis() {
         let long = "x".repeat(10_000);
-        let cut = name(&long);
+        let cut = name(&format!("a{long}z-7"));
         assert_eq!(cut.chars().count(), NAME_CHARS_MAX);
-        assert!(cut.ends_with('…'));
+        assert!(cut.starts_with("ax") && cut.ends_with("xz-7") && cut.matches('…').count() == 1, "{cut}");
         // Exactly at the limit nothing is cut.
         assert_eq!(name(&"y".repeat(NAME_CHARS_MAX)), "y".repeat(NAME_CHARS_MAX));
+    }
+
+    #[test]
+    fn names_of_a_row_lose_the_words_that_all_have() {
+        let apart = |names: &[&str]| apart(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        assert_eq!(apart(&["dc-7-gpu-h1.example.com", "dc-7-gpu-h12.example.com"]), ["h1", "h12"]);
+        assert_eq!(apart(&["leaf1", "leaf12"]), ["leaf1", "leaf12"], "a word is not cut");
+        assert_eq!(apart(&["a-a", "a-b-a"]), ["a-a", "b"]);
+        assert_eq!(apart(&["rack-1", "rack-1"]), ["rack-1", "rack-1"]);
+        assert_eq!(apart(&["only-one"]), ["only-one"]);
+        assert_eq!(apart(&["", "x-"]), ["", "x-"]);
     }
 
     #[test]
@@ -164,5 +207,8 @@ mod tests {
         assert!(width(&cut, 12.0) <= 120.0);
         assert_eq!(fit("leaf1", 120.0, 12.0), "leaf1");
         assert_eq!(fit("leaf1", 1.0, 12.0), "…");
+        // Regression: a name longer than any is printed was cut at its end first, and then in the middle of what was left.
+        let run = |n| fit(&format!("team-{}-run-{n}", "large-language-models-".repeat(5)), 120.0, 12.0);
+        assert!(run(7).starts_with("team") && run(7).ends_with("run-7") && run(7) != run(8), "{}", run(7));
     }
 }

@@ -20,12 +20,14 @@ pub struct JobView {
     pub solo_ns: Option<u64>,
     /// Predicted iteration time when nobody is shifted.
     pub contended_ns: Option<u64>,
-    /// Predicted iteration time under the shifts.
-    pub all_held_ns: Option<u64>,
-    /// The same when exactly the jobs with `hold` are held to their shifts.
+    /// Predicted iteration time where those take turns that gain by it.
+    pub turns_ns: Option<u64>,
+    /// The same where those are held to their slots that gain by it.
+    pub slots_ns: Option<u64>,
+    /// The same under the control that was chosen.
     pub interleaved_ns: Option<u64>,
-    /// Whether it should be held to its shift; none when it meets nobody.
-    pub hold: Option<bool>,
+    /// Whether it is held, and for what: `turns`, `slots`, `no`; empty when it meets nobody.
+    pub held: String,
 }
 
 /// A span of an iteration with constant demand, counted from the iteration's start.
@@ -105,10 +107,18 @@ pub struct CandidateView {
     pub worst_score: Option<f64>,
     /// Links that two or more jobs cross.
     pub shared_links: usize,
-    /// Predicted iteration time over the period, GPU-weighted mean, when nobody is shifted.
-    pub contended_time: Option<f64>,
-    /// The same when those jobs are shifted that gain by it.
-    pub interleaved_time: Option<f64>,
+    /// Predicted iteration time over the period, GPU-weighted mean, as the jobs come.
+    pub free_time: Option<f64>,
+    /// The same where those take turns that gain by it.
+    pub turns_time: Option<f64>,
+    /// The same where those are held to their slots that gain by it.
+    pub slots_time: Option<f64>,
+    /// The share of the time in use in which links are above capacity, as the jobs come.
+    pub free_overlap: Option<f64>,
+    /// The same under the control that was chosen.
+    pub chosen_overlap: Option<f64>,
+    /// Who is held, and for what: `3 by turns`, `nobody`; may be empty.
+    pub held: String,
     /// What to know about it: `proven`, `loop, refused by cassini mode`, ...; may be empty.
     pub note: String,
 }
@@ -165,8 +175,10 @@ pub struct ReportView {
     pub jobs: Vec<JobView>,
     /// The candidates, best first.
     pub candidates: Vec<CandidateView>,
-    /// The shared links of the chosen candidate, in any order.
+    /// The shared links of the chosen candidate on which shifts matter, in any order.
     pub links: Vec<LinkView>,
+    /// Its other shared links: there the jobs fit together whatever their shifts.
+    pub never_overloaded_links: usize,
     /// Mean link score when nobody is shifted.
     pub zero_shift_mean_score: f64,
     /// Mean link score under the shifts.

@@ -1,7 +1,7 @@
 // The page: asks, draws, follows events. What is open is in the address, so that it can be sent to somebody.
 
 import { follow, get, Refused } from "./api.js";
-import { byId, count, html, render, SCORES } from "./dom.js";
+import { byId, count, html, meetings, number, render, SCORES } from "./dom.js";
 import { chart } from "./chart.js";
 import { drawJob, drawLink, drawSwitch } from "./details.js";
 import { Grid, has } from "./grid.js";
@@ -46,13 +46,13 @@ function opened() {
 }
 
 // How much of a list is shown.
-const shows = (grid, what) => (grid.found.length === grid.rows.length ? count(grid.rows.length, what) : `${grid.found.length.toLocaleString()} of ${count(grid.rows.length, what)}`);
+const shows = (grid, what) => (grid.found.length === grid.rows.length ? count(grid.rows.length, what) : `${number(grid.found.length)} of ${count(grid.rows.length, what)}`);
 
 function drawLinks() {
   linkGrid.show(seen.links, byId("links-filter").value);
   const some = shared();
-  byId("links-note").textContent = seen.total ? `${some.length.toLocaleString()} of ${count(seen.total, "link")} with demand ${some.length === 1 ? "is" : "are"} shared` +
-    (seen.total > seen.links.length ? `; the worst ${seen.links.length.toLocaleString()} are listed` : "") : "";
+  byId("links-note").textContent = seen.total ? `${number(some.length)} of ${count(seen.total, "link")} with demand ${some.length === 1 ? "is" : "are"} shared` +
+    (seen.total > seen.links.length ? `; the worst ${number(seen.links.length)} are listed` : "") : "";
   byId("legend").hidden = !some.length;
 }
 
@@ -91,7 +91,7 @@ function drawMarks() {
   const commits = seen.events.filter((e) => PLANS.includes(e.kind)).map((e) => ({ at: e.at_ns / 1e6, name: e.message }));
   byId("marks-note").textContent = [ports.length > PORTS_MAX && `the ${PORTS_MAX} ports with most of ${ports.length}`, ports.length && commits.length && "upright lines: the plan changed"].filter(Boolean).join("; ");
   render(byId("marks"), JSON.stringify([ports.slice(0, PORTS_MAX), commits]), () => ports.length
-    ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { class: "key" }, html("i", { style: `background: ${s.colour}` }), s.name)), chart(p.series, commits, (v) => `${v.toLocaleString()} a second`)))
+    ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { class: "key" }, html("i", { style: `background: ${s.colour}` }), s.name)), chart(p.series, commits, (v) => `at most ${number(v)} a second`)))
     : [html("p", { class: "empty" }, "No port reports marks or CNPs: not collected is not the same as none.")]);
 }
 
@@ -115,6 +115,11 @@ function draw() {
   drawEvents();
 }
 
+function linked({ links, total }) {
+  Object.assign(seen, { links, total });
+  meetings(links.map((link) => link.jobs));
+}
+
 let nextHosts = 0;
 // The fabric seldom changes: it is asked for when an event or another service says so.
 let fabricKnown = false;
@@ -132,7 +137,7 @@ async function ask() {
     seen.links_version === undefined ? get("links", { limit: LINKS_FIRST }) : null,
   ]).catch((error) => { fabricKnown &&= !unknown; throw error; });
   seen.fabric = fabric;
-  if (first) Object.assign(seen, { links: first.links, total: first.total });
+  if (first) linked(first);
   if (hosts) {
     seen.measured = new Map((measured.links ?? []).map((link) => [link.id, link.measured_ratio]));
     seen.observed = new Map((observed.links ?? []).map((link) => [link.id, link]));
@@ -145,7 +150,8 @@ async function ask() {
   // Links change with the plan alone, and are most of what is asked for.
   if (seen.links_version !== jobs.plan_version) {
     const links = first && first.total <= first.links.length ? first : await get("links", { limit: LINKS_ASKED });
-    Object.assign(seen, { links: links.links, total: links.total, links_version: links.plan_version });
+    linked(links);
+    seen.links_version = links.plan_version;
   }
   draw();
   await drawPage();

@@ -2,13 +2,13 @@
 
 import { get } from "./api.js";
 import { chart, lane, shown } from "./chart.js";
-import { byId, chip, coloured, count, duration, html, jobColour, linkTo, rate, render, share, signed, switchTo } from "./dom.js";
+import { byId, chip, coloured, count, duration, html, jobColour, linkTo, number, rate, render, share, signed, switchTo } from "./dom.js";
 import { Grid } from "./grid.js";
 import { openable, pictured, widthOf } from "./map.js";
 import { circles, iterations, neighbours } from "./pictures.js";
 import { about, groupOf, seen } from "./state.js";
 import { ago, LINKS, linkText, more, percent, slower } from "./tables.js";
-import { gain, now, waitedFor, waiting } from "./turns.js";
+import { gain, now, reason, waitedFor, waiting } from "./turns.js";
 
 // Events of one page.
 const EVENTS_MAX = 50;
@@ -88,7 +88,7 @@ function waits(job, group) {
       html("td", { class: "cutable" }, links.length ? [linkTo(links[0].id), links.length > 1 ? ` and ${links.length - 1} more` : ""] : "–"));
   };
   return [
-    html("p", {}, turn.held ? `By turns it waits ${duration(turn.held.mean_wait_ns)} of ${duration(turn.held.mean_ns)} in the mean: ${(100 * part).toFixed(1)} % of its time. ` : "", `${turn.waited.toLocaleString()} of ${count(turn.starts, "start")} waited; ${turn.bound.toLocaleString()} went at the bound.`),
+    html("p", {}, turn.held ? `By turns it waits ${duration(turn.held.mean_wait_ns)} of ${duration(turn.held.mean_ns)} in the mean: ${(100 * part).toFixed(1)} % of its time. ` : "", `${number(turn.waited)} of ${count(turn.starts, "start")} waited; ${number(turn.bound)} went at the bound.`),
     among.length
       ? html("div", { class: "scroll" }, html("table", {}, html("thead", {}, html("tr", {}, ["Waits for", ">Each start", ">Starts", "They meet on"].map((text) => html("th", { scope: "col", class: text.startsWith(">") ? "number" : undefined }, text.replace(">", ""))))), html("tbody", {}, among.map(row))))
       : none(waited ? "Those that it waited for have sent no more since." : `It waited for nobody in its last ${count(looked, "start")}.`),
@@ -111,8 +111,8 @@ function jobFacts(job, turn) {
     !slot.turns && slot.hold && ["Slot", `${duration(slot.offset_ns)} into each ${duration(slot.period_ns)}`],
     !slot.turns && slot.hold && ["Slack", duration(slot.slack_ns), "How far it may drift before a score falls"],
     !slot.turns && slot.hold && ["Late by", signed(job.phase_error_ns)],
-    ["Hosts", `${job.hosts.length.toLocaleString()}${job.gpus ? `, ${count(job.gpus, "GPU")}` : ""}`, job.hosts.slice(0, 64).join(" ")],
-    !slot.turns && job.slips && ["Slips", job.slips.toLocaleString(), "Starts so late that they waited for the next slot"],
+    ["Hosts", `${number(job.hosts.length)}${job.gpus ? `, ${count(job.gpus, "GPU")}` : ""}`, job.hosts.slice(0, 64).join(" ")],
+    !slot.turns && job.slips && ["Slips", number(job.slips), "Starts so late that they waited for the next slot"],
     job.fail_opens && ["Failed open", html("span", { class: "state-open" }, `${job.fail_opens}`), "Starts let through because the plan could not be trusted"],
   ]);
 }
@@ -141,7 +141,7 @@ export async function drawJob(name, still) {
   }
   render(byId("job-facts"), JSON.stringify([job, turn?.held, turn?.free]), () => [job.hold_ended ? html("p", { class: "state-drifting" }, job.hold_ended) : null, jobFacts(job, turn)]);
   render(byId("job-waits"), JSON.stringify([group, seen.links_version]), () => (group ? turnsOf(job, group, turn) : [html("h3", {}, "Turns"), none(job.slot?.hold ? "It keeps to a slot, and takes no turns." : "It takes no turns: those that it meets cannot exceed a link together with it, or turns would bring nothing, or nobody is held.")]));
-  render(byId("job-iterations"), JSON.stringify([series?.at_ms.at(-1), series?.at_ms.length, drawing?.outerHTML.length, turn?.held?.mean_ns]), () => [html("h3", {}, "Iterations"), html("div", { class: "circles" }, drawing ? html("figure", { class: "half" }, drawing, html("figcaption", {}, "Which share of its iterations took at most so long")) : none("Nothing was measured yet: no gate has reported an iteration."), series?.at_ms.length > 1 ? html("figure", { class: "half" }, chart([{ at: series.at_ms, value: series.iteration_ns, colour: jobColour(name), name: "iteration" }], [], duration), html("figcaption", {}, "Over time, as its gate reports")) : null)]);
+  render(byId("job-iterations"), JSON.stringify([series?.at_ms.at(-1), series?.at_ms.length, drawing?.outerHTML.length, turn?.held?.mean_ns]), () => [html("h3", {}, "Iterations"), html("div", { class: "circles" }, drawing ? html("figure", { class: "half" }, drawing, html("figcaption", {}, "Which share of its iterations took at most so long")) : none("Nothing was measured yet: no gate has reported an iteration."), series?.at_ms.length > 1 ? html("figure", { class: "half" }, chart([{ at: series.at_ms, value: series.iteration_ns, colour: jobColour(name), name: "iteration" }], [], (ns) => `at most ${duration(ns)}`), html("figcaption", {}, "Over time, as its gate reports")) : null)]);
   linksOf(job);
   render(byId("job-events"), JSON.stringify(events.map((e) => e.sequence)), () => [html("h3", {}, "Events"), happened(events)]);
 }
@@ -151,7 +151,7 @@ function turnsOf(job, group, turn) {
   const lanes = [...group.jobs].sort((a, b) => (b.job === job.id) - (a.job === job.id)).slice(0, 12);
   return [
     html("h3", {}, "Turns"),
-    html("p", {}, html("b", { class: `group-${group.state}` }, `Group of ${group.jobs.length}`), ` ${group.reason}. Now: `, now(turn)),
+    html("p", {}, html("b", { class: `group-${group.state}` }, `Group of ${group.jobs.length}`), ` ${reason(group)}. Now: `, now(turn)),
     time ? html("table", { class: "lanes" }, html("tbody", {}, lanes.map((one) => html("tr", {}, html("td", {}, chip(one.job)), html("td", {}, lane(one, time, jobColour(one.job))), html("td", {}, now(one)))))) : null,
     html("h3", {}, "Who it waits for, and what that costs"),
     waits(job, group),

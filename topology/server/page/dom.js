@@ -23,22 +23,62 @@ export const scoreColour = (score) => `var(--s${scoreClass(score)})`;
 // A score in the colour of its class; rounded down, as in every picture, so that 1.000 is never over capacity.
 export const coloured = (score) => html("b", { class: `s${scoreClass(score)}` }, (Math.floor(score * 1e3 + 1e-6) / 1e3).toFixed(3));
 
-// A job keeps its colour on the whole page.
+// A job keeps its colour on the whole page: at first sight the one that is on the fewest of its links, then on the fewest jobs.
 const HUES = 8;
-const seen = new Map();
+const seen = new Map(), have = Array(HUES).fill(0);
+let onLinks = new Map();
+// Tells, before jobs are drawn, whose the links are: `[[job, ...], ...]`.
+export function meetings(links) {
+  onLinks = new Map();
+  for (const jobs of links) {
+    const has = Array(HUES).fill(0);
+    for (const job of jobs) {
+      if (seen.has(job)) has[seen.get(job) - 1] = 1;
+      if (!onLinks.get(job)?.push(has)) onLinks.set(job, [has]);
+    }
+  }
+}
 export const jobSlot = (job) => {
-  if (!seen.has(job)) seen.set(job, 1 + (seen.size % HUES));
+  if (!seen.has(job)) {
+    const mine = onLinks.get(job) ?? [];
+    const near = have.map((_, at) => mine.reduce((sum, has) => sum + has[at], 0));
+    const at = have.reduce((best, _, at) => (near[at] - near[best] || have[at] - have[best]) < 0 ? at : best, 0);
+    seen.set(job, 1 + at);
+    have[at] += 1;
+    for (const has of mine) has[at] = 1;
+  }
   return seen.get(job);
 };
 export const jobColour = (job) => `var(--j${jobSlot(job)})`;
 
+// A name that is too long for its place loses letters before its end: names of many jobs differ there. It stays whole as text, also
+// where it is copied.
+const END = 11;
+export function ends(name) {
+  // What follows a host's name is the domain, which all hosts have.
+  const [, host, domain] = /^([^.]+)((?:\.[a-z0-9-]+)*\.[a-z]{2,})$/i.exec(name) ?? [name, name, ""];
+  if (name.length <= 1.5 * END) return name;
+  return [html("span", { class: "start" }, host.slice(0, -END)), html("span", { class: "end" }, html("bdi", {}, host.slice(-END))), domain ? html("span", { class: "domain" }, domain) : null];
+}
+// Both ends of a link give way alike.
+const bothEnds = (id) => { const [from, to] = id.split("->"); return to && id.length > 1.5 * END ? [html("span", { class: "cut" }, ends(from)), "->", html("span", { class: "cut" }, ends(to))] : ends(id); };
+addEventListener("copy", (event) => {
+  const chosen = getSelection();
+  const cut = [...document.querySelectorAll(":is(.cut, .chip):has(.start)")].filter((name) => chosen.containsNode(name, true));
+  if (!cut.length) return;
+  // The parts of a cut name stand on lines of their own.
+  const lines = (node) => (node.nodeType === Node.TEXT_NODE ? [node.data] : [...node.childNodes].flatMap(lines));
+  event.clipboardData.setData("text/plain", cut.reduce((said, name) => said.replace(lines(name).join("\n"), name.textContent), chosen.toString()));
+  event.preventDefault();
+});
+
 // Addresses within the page: what is open is in them, so that one can be sent to somebody.
 export const address = (kind, id) => `#${new URLSearchParams({ [kind]: id })}`;
-export const linkTo = (id, cut = true) => html("a", { class: cut ? "link cut" : "link", href: address("link", id), title: cut ? id : undefined, "data-link": id }, id);
+export const linkTo = (id, cut = true) => html("a", { class: cut ? "link cut" : "link", href: address("link", id), title: cut ? id : undefined, "data-link": id }, cut ? bothEnds(id) : id);
 export const switchTo = (id) => html("a", { class: "link", href: address("switch", id), "data-switch": id }, id);
 
 // A job, which opens by its name.
-export const chip = (job) => html("a", { class: "chip", href: address("job", job), "data-job": job, style: `border-left-color: ${jobColour(job)}` }, job);
+export const chip = (job) => html("a", { class: "chip", href: address("job", job), "data-job": job, title: job, style: `border-left-color: ${jobColour(job)}` }, ends(job));
 // Whose a link is, on one line; on a backbone that can be very many.
 export const chips = (jobs, most = 3) => (jobs.length > most + 1 ? [...jobs.slice(0, most).map(chip), html("span", { class: "more" }, `and ${jobs.length - most} more`)] : jobs.map(chip));
 
@@ -56,7 +96,9 @@ export function duration(ns) {
 }
 
 export const signed = (ns) => (ns === undefined || ns === null ? "–" : (ns > 0 ? "+" : "") + duration(ns));
-export const count = (n, one, many = one + "s") => `${n.toLocaleString()} ${n === 1 ? one : many}`;
+export const count = (n, one, many = one + "s") => `${number(n)} ${n === 1 ? one : many}`;
+// Thousands as in the pictures (crates/render): a narrow space that does not break.
+export const number = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 // A share of something, in percent.
 export const share = (part) => (part === undefined || part === null ? "–" : `${(100 * part).toFixed(part < 0.1 ? 1 : 0)} %`);
 

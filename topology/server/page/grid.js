@@ -21,7 +21,8 @@ function compare(a, b, falling) {
 // Every word of the filter is in the text, in any order.
 export const has = (text, filter) => filter.toLowerCase().split(/\s+/).every((word) => text.toLowerCase().includes(word));
 
-// `columns`: [{ title, hint, number, width, value, cell, phone }]. `value(row)` is what is sorted by, none where a column does not sort;
+// `columns`: [{ title, hint, number, width, narrow, least, value, cell, phone }]. `narrow`: its width in a small window; `least`: of one that takes
+// the rest. `value(row)` is what is sorted by, none where a column does not sort;
 // `falling`: a first press puts the largest on top. `phone: false`: a small window has no room for it.
 // `options`: { id(row), text(row): what the filter looks in, nothing(filtered): what stands where no row does, row(row): attributes }.
 export class Grid {
@@ -31,9 +32,9 @@ export class Grid {
     this.box.classList.add("grid");
     this.body = html("tbody");
     this.heads = columns.map((column) => this.head(column));
-    const widths = columns.map((column) => html("col", { style: column.width ? `width: ${column.width}rem` : undefined, class: column.phone === false ? "wide" : undefined }));
+    const widths = columns.map((column) => html("col", { style: column.width ? `--width: ${column.width}rem; --narrow: ${column.narrow ?? column.width}rem` : undefined, class: column.phone === false ? "wide" : undefined }));
     table.replaceChildren(html("colgroup", {}, widths), html("thead", {}, html("tr", { "aria-rowindex": 1 }, this.heads)), this.body);
-    table.style.minWidth = `${columns.reduce((sum, column) => sum + (column.width ?? 9), 0)}rem`;
+    table.style.minWidth = `${columns.reduce((sum, column) => sum + (column.width ?? column.least ?? 9), 0)}rem`;
     this.box.addEventListener("scroll", () => this.draw(), { passive: true });
     table.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(this.box);
@@ -101,7 +102,7 @@ export class Grid {
     const room = (count) => (count > 0 ? [html("tr", { class: "room", "aria-hidden": true }, html("td", { colspan: across, style: `height: ${count * ROW}px` }))] : []);
     const cells = (row) => this.columns.map((column) => html("td", { class: [column.number && "number", column.phone === false && "wide"].filter(Boolean).join(" ") || undefined }, column.cell(row)));
     const made = of.map(({ row, with: extra }, at) => html("tr", { ...extra, "data-row": id(row), "aria-rowindex": from + at + 2 }, cells(row)));
-    if (!made.length) made.push(html("tr", { class: "none" }, html("td", { class: "empty", colspan: across }, nothing(this.filter.trim() !== ""))));
+    if (!made.length) made.push(html("tr", { class: "none" }, html("td", { class: "empty", colspan: across }, html("p", {}, nothing(this.filter.trim() !== "")))));
     this.body.replaceChildren(...room(from), ...made, ...room(this.found.length - to));
     if (focused !== undefined) this.focus(focused);
   }

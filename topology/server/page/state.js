@@ -2,6 +2,8 @@
 
 // Scores closer than this are the same.
 export const SAME = 1e-9;
+// Scores are shown with three decimals: less is no difference that is told.
+export const TOLD = 0.001 - SAME;
 
 // `fabric`: undefined until answered, null where none is set. `links` are those of `links_version`, the worst first.
 export const seen = {

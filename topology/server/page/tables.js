@@ -1,6 +1,6 @@
 // What the columns of the page's tables are.
 
-import { chip, chips, coloured, count, duration, html, jobColour, linkTo, scoreColour, rate, share, signed } from "./dom.js";
+import { chip, chips, coloured, count, duration, ends, html, jobColour, linkTo, scoreColour, rate, share, signed } from "./dom.js";
 import { spark } from "./chart.js";
 
 // The score as a bar, and a stroke where it would be if nobody were shifted.
@@ -8,6 +8,9 @@ function bar(after, before) {
   const width = (score) => `width: ${(100 * Math.min(1, Math.max(0, score))).toFixed(1)}%`;
   return html("span", { class: "bar" }, html("i", { style: `${width(after)}; background: ${scoreColour(after)}` }), html("i", { class: "before", style: width(before) }));
 }
+
+// Names beside each other give way to each other.
+const row = (names) => html("span", { class: "names" }, names);
 
 const score = (link) => {
   if (typeof link.score !== "number") return "–";
@@ -23,11 +26,11 @@ function observed(of) {
 }
 
 export const LINKS = [
-  { title: "Link", width: 15, hint: "From one end to the other; the other direction is a link of its own", value: (l) => l.id, cell: (l) => linkTo(l.id) },
+  { title: "Link", width: 15, narrow: 8.5, hint: "From one end to the other; the other direction is a link of its own", value: (l) => l.id, cell: (l) => linkTo(l.id) },
   { title: "Unshifted", width: 6.5, number: true, phone: false, hint: "The score if nobody were shifted", value: (l) => l.zero_shift_score, cell: (l) => (typeof l.score === "number" ? coloured(l.zero_shift_score ?? 1) : "–") },
   { title: "Score", width: 5.5, number: true, hint: "With the committed shifts; jobs that take turns need none, and those that were let go keep to none. 1: nobody waits; otherwise 1 less the mean demand over capacity, in capacities", value: (l) => (l.by_turns ? l.zero_shift_score : l.score), cell: score },
   { title: "", width: 7, phone: false, hint: "The score as a bar; the stroke is the score if nobody were shifted", cell: (l) => (typeof l.score === "number" && !l.by_turns ? bar(l.score, l.zero_shift_score ?? 1) : "") },
-  { title: "Jobs", hint: "Who sends over it", value: (l) => l.jobs.length, falling: true, cell: (l) => chips(l.jobs) },
+  { title: "Jobs", hint: "Who sends over it", value: (l) => l.jobs.length, falling: true, cell: (l) => row(chips(l.jobs)) },
   { title: "Planned", width: 6, number: true, phone: false, falling: true, hint: "What its jobs send on average as they are planned, of the capacity", value: (l) => l.mean_demand_ratio, cell: (l) => share(l.mean_demand_ratio) },
   { title: "Measured", width: 6.5, number: true, phone: false, falling: true, hint: "What its host sent or received in the last ten seconds, of the capacity; only agents that count bytes tell it", value: (l) => l.measured, cell: (l) => share(l.measured) },
   { title: "Observed", width: 8.5, number: true, phone: false, falling: true, hint: "What a switch counted on it (sFlow), of the capacity, and how much more that is than planned", value: (l) => l.observed?.observed_ratio, cell: (l) => observed(l.observed) },
@@ -65,14 +68,14 @@ function loss(job) {
 
 const slot = (job, cell) => (job.slot?.turns ? "–" : cell(job.slot ?? {}));
 export const JOBS = [
-  { title: "Job", width: 10.5, value: (j) => j.id, cell: (j) => chip(j.id) },
-  { title: "State", width: 6.5, hint: "committed: its gate has not reported; held: it takes turns, or its gate holds it to its slot; free: it runs as it comes; drifting: off its slot; open: its gate fails open", value: (j) => j.state, cell: (j) => html("span", { class: `state-${j.state}` }, j.state) },
-  { title: "Slower by", width: 10, number: true, falling: true, hint: "An iteration over one alone: as its gate sees it, else as predicted", value: slower, cell: loss },
+  { title: "Job", width: 11, narrow: 9, value: (j) => j.id, cell: (j) => chip(j.id) },
+  { title: "State", width: 6.5, narrow: 5.5, hint: "committed: its gate has not reported; held: it takes turns, or its gate holds it to its slot; free: it runs as it comes; drifting: off its slot; open: its gate fails open", value: (j) => j.state, cell: (j) => html("span", { class: `state-${j.state}` }, j.state) },
+  { title: "Slower by", width: 9, narrow: 8, number: true, falling: true, hint: "An iteration over one alone: as its gate sees it, else as predicted", value: slower, cell: loss },
   { title: "Now", width: 6, number: true, falling: true, hint: "An iteration as its gate sees it: the median of its last report", value: (j) => j.iteration_ns, cell: (j) => duration(j.iteration_ns) },
   { title: "", width: 6.5, phone: false, hint: "Iterations of the last minutes", cell: (j) => (j.past?.length > 1 ? spark(j.past, jobColour(j.id)) : "") },
-  { title: "Alone", width: 9, number: true, falling: true, hint: "An iteration alone, from the profile; ≠ if another period was learned", value: (j) => j.solo_period_ns, cell: (j) => [duration(j.solo_period_ns), learned(j)] },
-  { title: "Contended", width: 6.5, number: true, phone: false, falling: true, hint: "An iteration with nobody held, predicted", value: (j) => j.predicted_contended_ns, cell: (j) => duration(j.predicted_contended_ns) },
-  { title: "Interleaved", width: 7, number: true, phone: false, falling: true, hint: "An iteration as they are held, by turns or by slots, predicted", value: (j) => j.predicted_interleaved_ns, cell: (j) => duration(j.predicted_interleaved_ns) },
+  { title: "Alone", width: 8.5, number: true, falling: true, hint: "An iteration alone, from the profile; ≠ if another period was learned", value: (j) => j.solo_period_ns, cell: (j) => [duration(j.solo_period_ns), learned(j)] },
+  { title: "Contended", width: 7, number: true, phone: false, falling: true, hint: "An iteration with nobody held, predicted", value: (j) => j.predicted_contended_ns, cell: (j) => duration(j.predicted_contended_ns) },
+  { title: "Interleaved", width: 7.5, number: true, phone: false, falling: true, hint: "An iteration as they are held, by turns or by slots, predicted", value: (j) => j.predicted_interleaved_ns, cell: (j) => duration(j.predicted_interleaved_ns) },
   { title: "Shares", width: 5.5, number: true, falling: true, hint: "Links that it shares with others", value: (j) => j.shared_links.length, cell: (j) => (j.shared_links.length ? count(j.shared_links.length, "link") : "none") },
   { title: "Hosts", width: 4.5, number: true, falling: true, hint: "On how many hosts it stands", value: (j) => j.hosts.length, cell: (j) => `${j.hosts.length}` },
   { title: "Late by", width: 6, number: true, phone: false, falling: true, hint: "How far it starts from its slot", value: (j) => j.phase_error_ns, cell: (j) => slot(j, () => signed(j.phase_error_ns)) },
@@ -86,13 +89,13 @@ const standing = (agent) => (agent.trouble ? 0 : AGENT_ORDER[agent.state] ?? 4);
 export const worstAgents = (agents) => [...agents].sort((a, b) => standing(a) - standing(b) || a.host.localeCompare(b.host, undefined, { numeric: true }));
 
 export const AGENTS = [
-  { title: "Host", width: 9, value: (a) => a.host, cell: (a) => a.host },
-  { title: "State", width: 7, hint: "wrong name: what is wrong with it stands above; lost: no session; quarantined: its clock is too uncertain for the slack of a job that it leads", value: standing, cell: (a) => (a.trouble ? html("span", { class: "state-lost", title: a.trouble }, "wrong name") : html("span", { class: `state-${a.state}` }, a.state)) },
-  { title: "Clock bound", width: 7, number: true, falling: true, hint: "Its clock is wrong by at most this", value: (a) => a.clock_bound_ns, cell: (a) => duration(a.clock_bound_ns) },
-  { title: "Round trip", width: 6.5, number: true, falling: true, hint: "To the service, at best", value: (a) => a.clock_rtt_ns, cell: (a) => duration(a.clock_rtt_ns) },
-  { title: "Plan", width: 4.5, number: true, hint: "The version of the plan that it follows", value: (a) => a.plan_version, cell: (a) => `${a.plan_version}` },
-  { title: "Version", width: 5, phone: false, value: (a) => a.version, cell: (a) => a.version },
-  { title: "Jobs", width: 11, hint: "With a rank on this host", value: (a) => a.jobs.length, falling: true, cell: (a) => chips(a.jobs, 1) },
+  { title: "Host", width: 9, narrow: 8.5, value: (a) => a.host, cell: (a) => row(html("span", { class: "cut", title: a.host }, ends(a.host))) },
+  { title: "State", width: 6.5, hint: "wrong name: what is wrong with it stands above; lost: no session; quarantined: its clock is too uncertain for the slack of a job that it leads", value: standing, cell: (a) => (a.trouble ? html("span", { class: "state-lost", title: a.trouble }, "wrong name") : html("span", { class: `state-${a.state}` }, a.state)) },
+  { title: "Clock bound", width: 7.5, number: true, falling: true, hint: "Its clock is wrong by at most this", value: (a) => a.clock_bound_ns, cell: (a) => duration(a.clock_bound_ns) },
+  { title: "Round trip", width: 7, number: true, falling: true, hint: "To the service, at best", value: (a) => a.clock_rtt_ns, cell: (a) => duration(a.clock_rtt_ns) },
+  { title: "Plan", width: 4.25, number: true, hint: "The version of the plan that it follows", value: (a) => a.plan_version, cell: (a) => `${a.plan_version}` },
+  { title: "Version", width: 5.5, phone: false, value: (a) => a.version, cell: (a) => a.version },
+  { title: "Jobs", least: 7, hint: "With a rank on this host", value: (a) => a.jobs.length, falling: true, cell: (a) => row(chips(a.jobs, 1)) },
 ];
 export const agentText = (agent) => `${agent.host} ${agent.trouble ? "wrong name" : agent.state} ${agent.jobs.join(" ")}`;
 

@@ -54,6 +54,9 @@ export function waitedFor(name, group) {
   return { looked: mine?.last_starts.length ?? 0, waited: spans.reduce((sum, [from, to]) => sum + to - from, 0), among: found.filter((one) => one.ns > 0).sort((a, b) => b.ns - a.ns) };
 }
 
+// Why a group is as it is. What was measured is of the comparison, and no longer that of the rows.
+export const reason = (group) => (group.verdict?.at_ns ? `${group.reason}, at the comparison of ${new Date(group.verdict.at_ns / 1e6).toLocaleTimeString([], { hour: "numeric", minute: "2-digit" })}` : group.reason);
+
 const cell = (content, kind) => html("td", { class: kind }, content);
 
 const HEADINGS = [
@@ -84,7 +87,7 @@ export function turns(groups, at, nothing) {
     cell(waits(job.held), "number"),
     cell(job.starts ? `${(100 * job.bound / job.starts).toFixed(1)} %` : "–", "number"));
   const head = (group) => html("tr", { class: "group" }, html("th", { colspan: HEADINGS.length, scope: "rowgroup" },
-    html("p", {}, html("b", { class: `group-${group.state}` }, `Group of ${group.jobs.length}`), ` ${group.reason}`)));
+    html("p", {}, html("b", { class: `group-${group.state}` }, `Group of ${group.jobs.length}`), ` ${reason(group)}`)));
   const rows = [];
   for (const group of groups) {
     if (rows.length >= ROWS_MAX) break;

@@ -1,7 +1,7 @@
 // The page in a few sentences: whether anything is in force, which link is worst and whose it is, what the plan does for scores and iterations.
 
-import { byId, chips, coloured, count, html, linkTo, render } from "./dom.js";
-import { SAME, force, seen, shared, shifted } from "./state.js";
+import { byId, chips, coloured, count, html, linkTo, number, render } from "./dom.js";
+import { SAME, TOLD, force, seen, shared, shifted } from "./state.js";
 import { brings, waiting } from "./turns.js";
 
 const here = () => (location.origin === "http://127.0.0.1:7480" ? "" : ` --server ${location.origin}`);
@@ -64,9 +64,12 @@ const WARNINGS_SHOWN = 3;
 function unattended() {
   // That nobody is connected stands above.
   if (!force().connected) return [];
-  const more = seen.warnings.length - WARNINGS_SHOWN;
+  // What the service leaves out it counts in a sentence of its own.
+  const left = seen.warnings.slice(WARNINGS_SHOWN).map((line) => Number(/^and the same of (\d+) more/.exec(line)?.[1] ?? 0));
+  const named = left.filter((more) => !more).length;
+  const more = left.reduce((sum, more) => sum + (more || 1), 0);
   const lines = seen.warnings.slice(0, WARNINGS_SHOWN).map((line) => html("p", {}, html("span", { class: "bad" }, `${line[0].toUpperCase()}${line.slice(1)}.`)));
-  return more > 0 ? [...lines, html("p", {}, `And ${more.toLocaleString()} more; `, html("code", {}, `antiphase jobs${here()}`), " has all.")] : lines;
+  return more > 0 ? [...lines, html("p", {}, `And ${number(more)} more; `, html("code", {}, `antiphase jobs${here()}`), ` ${named === more ? "has all" : `has ${number(named)} of them`}.`)] : lines;
 }
 
 export function drawVitals() {
@@ -88,7 +91,7 @@ export function drawVerdict() {
   const all = shared();
   const by_shifts = shifted(all);
   const clear = by_shifts.filter((l) => l.score >= 1 - SAME).length;
-  const raised = by_shifts.filter((l) => l.score > l.zero_shift_score + SAME).length;
+  const raised = by_shifts.filter((l) => l.score - l.zero_shift_score >= TOLD).length;
   const bad = all.filter((l) => !l.by_turns && l.score < 1 - SAME);
   // The service lists the worst first; where every link is clear, that is the one that would be worst with nobody held.
   const worst = all[0];
@@ -108,8 +111,8 @@ export function drawVerdict() {
     const fine = none
       ? [turns ? "Planned: jobs that meet take turns. Free, the worst link is " : "Planned: nobody waits for a link. Unshifted, the worst is "]
       : [turns ? "Jobs that meet take turns. Free, the worst link would be " : "Nobody waits for a link. Unshifted, the worst would be "];
-    const raises = `raise the score of ${raised ? raised.toLocaleString() : "none"} of ${count(by_shifts.length, "shared link")}`;
-    const free = clear === by_shifts.length ? "" : `; on ${clear.toLocaleString()} nobody ${none ? "would wait" : "waits"}`;
+    const raises = `raise the score of ${raised ? number(raised) : "none"} of ${count(by_shifts.length, "shared link")}`;
+    const free = clear === by_shifts.length ? "" : `; on ${number(clear)} nobody ${none ? "would wait" : "waits"}`;
     const scores = `${none ? "If somebody kept to them, the shifts would" : "The shifts"} ${raises}${free}. `;
     return [
       ...headline,

@@ -103,8 +103,7 @@ enum SolveOutput {
 
 /// How far an answer may be from the optimum, in words.
 pub(super) fn below_the_optimum(gap: f64) -> String {
-    // Four digits are what a score is printed with.
-    if gap < 0.0001 { "less than 0.0001 below the optimum".into() } else { format!("at most {gap:.4} below the optimum") }
+    format!("{} below the optimum", render::at_most(gap))
 }
 
 pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {

@@ -261,17 +261,25 @@ impl Layout {
     fn label_row(&self, svg: &mut Svg, fabric: &FabricView, row: &Row) {
         let inside = 2.0 * self.place(row.nodes[0]).map_or(0.0, |p| p.half_width) - 6.0;
         // Labels are inside for all nodes of a row or for none: a mixture would look like a difference in kind.
-        let fits = |n: &usize| text::width(&text::name(&fabric.nodes[*n].name), FONT) <= inside;
-        if row.nodes.iter().all(fits) {
-            for &node in &row.nodes {
+        let fit = |names: &[String]| names.iter().all(|name| text::width(name, FONT) <= inside);
+        let mut names: Vec<String> = row.nodes.iter().map(|&n| text::name(&fabric.nodes[n].name)).collect();
+        if !fit(&names) {
+            // The hover has the whole name.
+            names = text::apart(&row.nodes.iter().map(|&n| fabric.nodes[n].name.clone()).collect::<Vec<_>>())
+                .iter()
+                .map(|n| text::name(n))
+                .collect();
+        }
+        if fit(&names) {
+            for (&node, name) in row.nodes.iter().zip(&names) {
                 if let Some(place) = self.place(node) {
-                    svg.text("sm m", place.x, place.y + 4.0, &text::name(&fabric.nodes[node].name));
+                    svg.text("sm m", place.x, place.y + 4.0, name);
                 }
             }
             return;
         }
-        let mine: BTreeSet<usize> = row.nodes.iter().copied().collect();
-        let wanted = self.wanted.iter().copied().filter(|n| mine.contains(n));
+        let names: BTreeMap<usize, String> = row.nodes.iter().copied().zip(names).collect();
+        let wanted = self.wanted.iter().copied().filter(|n| names.contains_key(n));
         let mut lanes: [Vec<(f64, f64)>; 2] = [Vec::new(), Vec::new()];
         let mut done = BTreeSet::new();
         // Hosts have free space below; switches have links on both sides, fewer above.
@@ -280,7 +288,7 @@ impl Layout {
         let others = row.nodes.iter().copied().filter(|_| self.whole);
         for node in wanted.chain(others) {
             let Some(place) = self.place(node).filter(|_| done.insert(node)) else { continue };
-            let label = text::fit(&fabric.nodes[node].name, 110.0, FONT);
+            let label = text::fit(names.get(&node).map_or("", |name| name), 110.0, FONT);
             let half = text::width(&label, FONT) / 2.0 + 3.0;
             let (from, to) = (place.x - half, place.x + half);
             // A label that leaves the picture would be cut by the viewer.

@@ -16,10 +16,11 @@ pub(super) fn worst(page: &mut Html, context: &Context<'_>) {
     page.section("worst", "Worst links first");
     if context.links.len() > PICTURES_MAX {
         page.raw("<p>");
-        page.text(&format!(
-            "Pictures of the worst {PICTURES_MAX} of {}; the rest are rows in the table below.",
-            quantity::count(context.links.len())
-        ));
+        let rows = quantity::count(context.links.len());
+        let alike: usize = context.links.iter().map(|l| l.alike).sum();
+        let links = quantity::count(context.links.len() + alike);
+        let of = if alike == 0 { format!("{rows} links") } else { format!("{rows} rows, which stand for {links} links") };
+        page.text(&format!("Pictures of the worst {PICTURES_MAX} of {of}; the rest are rows in the table below."));
         page.raw("</p>\n");
     }
     for (at, link) in context.links.iter().enumerate().take(PICTURES_MAX) {

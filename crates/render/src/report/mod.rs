@@ -94,14 +94,16 @@ fn header(page: &mut Html, context: &Context<'_>) {
     // A row stands for all links like it, so the sentence counts `alike` as well.
     let all = |links: &mut dyn Iterator<Item = &&LinkView>| links.map(|l| 1 + l.alike).sum::<usize>();
     let over = |score: fn(&LinkView) -> f64| all(&mut context.links.iter().filter(|l| !quantity::is_compatible(score(l))));
-    if context.links.is_empty() {
-        page.text("No link carries two jobs: nothing contends, nothing needs a shift.");
-    } else {
-        let (before, after) = (over(|l| l.zero_shift_score), over(|l| l.score));
-        let of = quantity::counted(all(&mut context.links.iter()), "shared link", "shared links");
-        page.text(&format!("Of {of}, {} over capacity at times without shifts; with shifts, ", are(before)));
-        page.text(&if after == 0 { "none is.".to_owned() } else { format!("{}.", are(after)) });
-    }
+    // As many as the table of candidates says.
+    let shared = all(&mut context.links.iter()) + view.never_overloaded_links;
+    let carry = if shared == 1 { "carries" } else { "carry" };
+    match (shared, over(|l| l.zero_shift_score), over(|l| l.score)) {
+        (0, ..) => page.text("No link carries two jobs: nothing contends, nothing needs a shift."),
+        (_, before, after) => {
+            page.text(&format!("{} {carry} two or more jobs. Without shifts ", quantity::counted(shared, "link", "links")));
+            page.text(&format!("{} over capacity at times; with shifts {}.", are(before), are(after)))
+        }
+    };
     page.raw("</p>\n<dl class=\"facts\">\n");
     let hosts = fabric.nodes.iter().filter(|n| n.tier == 0).count();
     let size = format!(
@@ -121,14 +123,14 @@ fn header(page: &mut Html, context: &Context<'_>) {
     let optimality = if view.proven {
         "proven: no shifts score better".to_owned()
     } else {
-        format!("not proven; at most {:.3} from the best", view.bound_gap.max(0.0))
+        format!("not proven; {} from the best", quantity::at_most(view.bound_gap))
     };
     page.fact("Mode", &text::name(&view.mode), &optimality);
     page.raw("</dl>\n<nav aria-label=\"Sections\"><ul>");
     for (id, name, there) in [
         ("candidates", "Candidates", !view.candidates.is_empty()),
         ("worst", "Worst links", !context.links.is_empty()),
-        ("links", "All shared links", !context.links.is_empty()),
+        ("links", "Links over capacity", !context.links.is_empty()),
         ("jobs", "Jobs", true),
         ("fabric", "Fabric", !fabric.nodes.is_empty()),
     ] {
@@ -140,6 +142,9 @@ fn header(page: &mut Html, context: &Context<'_>) {
 }
 
 fn are(n: usize) -> String {
+    if n == 0 {
+        return "none is".to_owned();
+    }
     format!("{} {}", quantity::count(n), if n == 1 { "is" } else { "are" })
 }
 
@@ -168,6 +173,6 @@ fn footer(page: &mut Html, view: &ReportView) {
         "<p>The score of a link is 1 minus its mean excess demand over its capacity: 1.000 is never over capacity; it may be negative. ",
     );
     page.raw("Iteration times are predictions. A shift delays every iteration of a job by the same time on all links; ");
-    page.raw("the slack is how far it may drift before a score falls. Hold: no where the jobs are predicted to be faster if they run as they come.</p>\n");
+    page.raw("the slack is how far it may drift before a score falls. Held: no where the jobs are predicted to be faster if they run as they come.</p>\n");
     page.raw("<p>Made by <code>").sentence(&view.made_by).raw("</code>. This file loads nothing from anywhere.</p>\n</footer>\n");
 }

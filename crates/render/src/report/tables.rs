@@ -23,9 +23,13 @@ pub(super) fn candidates(page: &mut Html, context: &Context<'_>) {
             ("candidate", "text"),
             ("mean score", "number"),
             ("worst link", "number"),
-            ("links", "number"),
-            ("time, contended", "number"),
-            ("time, interleaved", "number"),
+            ("shared links", "number"),
+            ("time: free", "number"),
+            ("turns", "number"),
+            ("slots", "number"),
+            ("overlap: free", "number"),
+            ("chosen", "number"),
+            ("held", "text"),
             ("note", "text"),
         ],
         candidates.len() > 20,
@@ -41,9 +45,13 @@ pub(super) fn candidates(page: &mut Html, context: &Context<'_>) {
         page.score(candidate.mean_score);
         page.score(candidate.worst_score);
         page.number(Some(candidate.shared_links as f64), &quantity::count(candidate.shared_links));
-        page.number(candidate.contended_time, &quantity::times(candidate.contended_time));
-        page.number(candidate.interleaved_time, &quantity::times(candidate.interleaved_time));
-        page.raw("<td class=\"text\">");
+        for time in [candidate.free_time, candidate.turns_time, candidate.slots_time] {
+            page.number(time, &quantity::times(time));
+        }
+        for overlap in [candidate.free_overlap, candidate.chosen_overlap] {
+            page.number(overlap, &overlap.map(|part| format!("{part:.2}")).unwrap_or_default());
+        }
+        page.raw("<td>").text(if candidate.held.is_empty() { "–" } else { &candidate.held }).raw("</td><td class=\"text\">");
         if !candidate.note.is_empty() {
             page.sentence(&candidate.note);
         }
@@ -51,6 +59,8 @@ pub(super) fn candidates(page: &mut Html, context: &Context<'_>) {
     }
     page.end_table();
     cut(page, candidates.len(), "candidates");
+    page.raw("<p class=\"muted\">Time: predicted iteration over the period, mean over the GPUs; free: as the jobs come; turns: by turns, of those who gain; ");
+    page.raw("slots: by slots, of those who gain. Overlap: share of the time in use in which links are above capacity; chosen: with those held.</p>\n");
     page.raw("</section>\n");
 }
 
@@ -59,7 +69,15 @@ pub(super) fn links(page: &mut Html, context: &Context<'_>) {
     if context.links.is_empty() {
         return;
     }
-    page.section("links", "All shared links, worst first");
+    page.section("links", "Links that can be over capacity, worst first");
+    if context.view.never_overloaded_links > 0 {
+        let fit = quantity::counted(
+            context.view.never_overloaded_links,
+            "link that two or more jobs share is",
+            "links that two or more jobs share are",
+        );
+        page.raw("<p>").text(&format!("{fit} not listed: there the jobs fit together whatever their shifts.")).raw("</p>\n");
+    }
     page.raw(
         "<p class=\"filter\"><label>Show rows with <input type=\"search\" data-filters=\"link-table\" data-says=\"link-count\" \
          placeholder=\"link or job\" autocomplete=\"off\" spellcheck=\"false\"/></label> \
@@ -114,13 +132,13 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
             ("job", "text"),
             ("period", "number"),
             ("solo", "number"),
-            ("contended", "number"),
-            ("all held", "number"),
-            ("interleaved", "number"),
+            ("free", "number"),
+            ("turns", "number"),
+            ("slots", "number"),
             ("change", "number"),
             ("shift", "number"),
             ("slack", "number"),
-            ("hold", "text"),
+            ("held", "text"),
         ],
         jobs.len() > 20,
     );
@@ -131,15 +149,15 @@ pub(super) fn jobs(page: &mut Html, context: &Context<'_>) {
         page.time(Some(job.period_ns));
         page.time(job.solo_ns);
         page.time(job.contended_ns);
-        page.time(job.all_held_ns);
-        page.time(job.interleaved_ns);
+        page.time(job.turns_ns);
+        page.time(job.slots_ns);
         match job.contended_ns.zip(job.interleaved_ns).filter(|(before, _)| *before > 0) {
             Some((before, after)) => page.number(Some(after as f64 / before as f64 - 1.0), &quantity::change(before, after)),
             None => page.number(None, ""),
         }
         page.time(Some(job.shift_ns));
         page.number(job.slack_ns.map(|s| s as f64), &job.slack_ns.map(|s| quantity::slack(s, job.period_ns)).unwrap_or_default());
-        page.raw("<td class=\"text\">").raw(job.hold.map_or("–", |hold| if hold { "yes" } else { "no: slower" })).raw("</td></tr>\n");
+        page.raw("<td>").text(if job.held.is_empty() { "–" } else { &job.held }).raw("</td></tr>\n");
     }
     page.end_table();
     cut(page, jobs.len(), "jobs");

@@ -56,8 +56,8 @@ pub(super) fn one_link(name: &str, capacity_mbps: u64, specs: &[Spec<'_>], step_
         job.slack_ns = Some((at as u64 * 3 + 2) * MS);
         job.solo_ns = Some(job.period_ns * 94 / 100);
         job.contended_ns = Some(job.period_ns * 12 / 10);
-        job.all_held_ns = Some(job.period_ns);
-        job.interleaved_ns = job.all_held_ns;
+        job.turns_ns = Some(job.period_ns);
+        job.interleaved_ns = job.turns_ns;
     }
     let over = quantity_words(&link);
     link.explanation = format!("{} jobs cross this link. {over}", jobs.len());

@@ -88,9 +88,12 @@ fn candidate(name: &str, chosen: bool, mean_score: Option<f64>, ms: u64, note: &
         mean_score,
         worst_score: mean_score.map(|s| s - 0.12),
         shared_links: 6,
-        contended_time: mean_score.map(|_| 1.25),
-        interleaved_time: mean_score.map(|_| ms as f64 / 231.0),
+        free_time: mean_score.map(|_| 1.25),
+        turns_time: mean_score.map(|_| ms as f64 / 231.0),
+        free_overlap: mean_score.map(|_| 0.25),
+        held: if mean_score.is_some() { "3 by turns".to_owned() } else { String::new() },
         note: note.to_owned(),
+        ..CandidateView::default()
     }
 }
 
@@ -138,6 +141,7 @@ fn a_thousand_links_are_rows_and_the_worst_25_have_pictures() {
         link
     };
     view.links = (0..1_000).map(many).collect();
+    view.never_overloaded_links = 240;
     view.mean_score = view.links.iter().map(|l| l.score).sum::<f64>() / 1_000.0;
     view.zero_shift_mean_score = view.links.iter().map(|l| l.zero_shift_score).sum::<f64>() / 1_000.0;
     view.title = "Plan for clos-850".to_owned();
@@ -150,7 +154,11 @@ fn a_thousand_links_are_rows_and_the_worst_25_have_pictures() {
     let document = Document::parse_with_options(&xml, ParsingOptions { allow_dtd: true, ..ParsingOptions::default() }).unwrap();
     let table = document.descendants().find(|n| n.attribute("id") == Some("link-table")).unwrap();
     assert_eq!(table.descendants().filter(|n| n.has_tag_name("tr")).count(), 1_001, "a head and every link");
-    assert!(page.contains("not proven; at most 0.012 from the best"));
+    assert!(page.contains("not proven; at most 0.0123 from the best"));
+    assert!(page.contains("Pictures of the worst 25 of 1\u{202f}000 links;"));
+    // One number of shared links, and where the others are.
+    assert!(page.contains("1\u{202f}240 links carry two or more jobs. Without shifts "));
+    assert!(page.contains("240 links that two or more jobs share are not listed"));
     assert!(page.len() < 6 << 20, "{} bytes", page.len());
 }
 

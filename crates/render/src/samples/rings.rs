@@ -7,7 +7,7 @@ use crate::{
     circles,
     palette::Colours,
     timeline,
-    view::{JobView, LinkView},
+    view::{Apart, JobView, LinkView},
 };
 
 /// The largest picture allowed: 25 of them, twice, stay below 8 MB.
@@ -129,5 +129,15 @@ fn hostile_names_are_text() {
     for picture in [circle, time] {
         assert!(!picture.contains("<script") && !picture.contains("<svg onload") && !picture.contains('\u{202e}'));
         assert!(picture.contains("&lt;script&gt;") && picture.contains('…'));
+    }
+}
+
+#[test]
+fn jobs_that_keep_to_no_slots_have_no_shift_and_no_slack() {
+    let (jobs, link) = build::two_vgg();
+    for (apart, there) in [(Apart::Shifts, true), (Apart::Turns, false), (Apart::Free, false)] {
+        let (circle, _) = draw(&format!("{apart:?}"), &(jobs.clone(), LinkView { apart, ..link.clone() }));
+        assert!(circle.contains(">peak demand<"));
+        assert_eq!([circle.contains(">shift<"), circle.contains(">slack<")], [there; 2], "{apart:?}");
     }
 }

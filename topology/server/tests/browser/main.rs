@@ -7,6 +7,7 @@ mod fabrics;
 mod few;
 mod many;
 mod measured;
+mod names;
 mod secured;
 #[path = "../support/mod.rs"]
 mod support;

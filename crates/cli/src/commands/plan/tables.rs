@@ -127,8 +127,19 @@ fn candidates(ranking: &Ranking<'_>) -> String {
     out
 }
 
+/// Whether a job that meets others is held, and for what.
+pub(super) fn held_for(ranking: &Ranking<'_>, r: &JobReport) -> &'static str {
+    match ranking.options.control {
+        Control::Turns if r.turns => "by turns",
+        Control::Slots if r.hold => "by slots",
+        Control::Turns | Control::Slots if ranking.cluster.jobs[r.job.index()].hold == Hold::Never => "no: never",
+        Control::Turns | Control::Slots => "no: no gain",
+        Control::Observe => "no",
+    }
+}
+
 /// Who is held.
-fn held(control: Control, jobs: &[JobReport]) -> String {
+pub(super) fn held(control: Control, jobs: &[JobReport]) -> String {
     let jobs = |is: fn(&JobReport) -> bool| jobs.iter().filter(|r| is(r)).count();
     match (control, jobs(|r| r.turns), jobs(|r| r.hold)) {
         (Control::Turns, jobs @ 1.., _) => format!("{jobs} by turns"),
@@ -189,15 +200,7 @@ fn jobs(ranking: &Ranking<'_>, best: &Evaluation) -> String {
                 // The paper's method has none.
                 (true, Mode::Cassini) => "-".into(),
             },
-            match (r.meets_others, ranking.options.control) {
-                (false, _) => "-",
-                (true, Control::Turns) if r.turns => "by turns",
-                (true, Control::Slots) if r.hold => "by slots",
-                (true, Control::Turns | Control::Slots) if job.hold == Hold::Never => "no: never",
-                (true, Control::Turns | Control::Slots) => "no: no gain",
-                (true, Control::Observe) => "no",
-            }
-            .into(),
+            if r.meets_others { held_for(ranking, r).into() } else { "-".into() },
         ]);
     }
     let mut out = t.render();

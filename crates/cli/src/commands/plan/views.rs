@@ -5,7 +5,10 @@ use fabric::tier::tiers;
 use plan::{Evaluation, LinkReport};
 use render::view::{CandidateView, FabricView, JobView, LinkView, MapLinkView, MemberView, NodeView, PhaseView, ReportView};
 
-use super::{Ranking, tables::certainty};
+use super::{
+    Ranking,
+    tables::{certainty, held, held_for},
+};
 
 /// The best candidate in full, the others as rows.
 pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
@@ -16,8 +19,9 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
         title: format!("Plan for {}", cluster.fabric.name()),
         fabric: fabric_view(ranking, best),
         jobs: best.map(|e| jobs(ranking, e)).unwrap_or_default(),
-        candidates: ranking.evaluations.iter().enumerate().map(|(i, e)| candidate(e, ranking.options.mode, i == 0)).collect(),
+        candidates: ranking.evaluations.iter().enumerate().map(|(i, e)| candidate(ranking, e, i == 0)).collect(),
         links: best.map(|e| links(ranking, e)).unwrap_or_default(),
+        never_overloaded_links: best.map_or(0, |e| e.never_overloaded_links),
         // A score that does not exist is not a number, which every picture prints as `n/a` or a dash.
         zero_shift_mean_score: scores.map_or(f64::NAN, |s| s.zero_shift_score),
         mean_score: scores.map_or(f64::NAN, |s| s.score),
@@ -35,7 +39,7 @@ pub(super) fn report(ranking: &Ranking<'_>) -> ReportView {
 fn notes(ranking: &Ranking<'_>, best: Option<&Evaluation>) -> Vec<String> {
     let mut notes = vec![
         format!("Routes: shortest paths; among equal next hops {}.", ranking.cluster.router.ecmp()),
-        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs; all held: to their shifts; interleaved: only those of which the table says hold, because that helps, by turns or to their shifts (--control).".into(),
+        "Times come from a fluid model with max-min fair links, not from a measurement: an iteration over its period, mean over the GPUs. Change: from free to those held of whom the table says so, by turns or to their slots (--control).".into(),
     ];
     if let Some(e) = best {
         notes.push(format!(
@@ -55,16 +59,18 @@ fn jobs(ranking: &Ranking<'_>, e: &Evaluation) -> Vec<JobView> {
             shift_ns: r.shift.0,
             slack_ns: (r.meets_others && ranking.options.mode == Mode::Exact).then_some(r.slack.0),
             solo_ns: r.times.map(|t| t.solo.0),
-            contended_ns: r.times.map(|t| t.contended.0),
-            all_held_ns: r.times.and_then(|t| t.all_held).map(|held| held.time.0),
+            contended_ns: r.compared.map(|c| c.free.0),
+            turns_ns: r.compared.map(|c| c.turns.0),
+            slots_ns: r.compared.map(|c| c.slots.0),
             interleaved_ns: r.interleaved.map(|t| t.0),
-            hold: r.meets_others.then_some(r.hold || r.turns),
+            held: if r.meets_others { held_for(ranking, &r).into() } else { String::new() },
         }
     };
     e.jobs(&ranking.cluster).into_iter().map(view).collect()
 }
 
-fn candidate(e: &Evaluation, mode: Mode, chosen: bool) -> CandidateView {
+fn candidate(ranking: &Ranking<'_>, e: &Evaluation, chosen: bool) -> CandidateView {
+    let (mode, control) = (ranking.options.mode, ranking.options.control);
     CandidateView {
         name: e.id.clone(),
         chosen: chosen && e.scores.is_some(),
@@ -72,8 +78,12 @@ fn candidate(e: &Evaluation, mode: Mode, chosen: bool) -> CandidateView {
         // A candidate without shared links has the score 1, from which the fold begins.
         worst_score: e.scores.map(|_| e.links().filter(|l| l.jobs.len() > 1).map(|l| l.score).fold(1.0, f64::min)),
         shared_links: e.shared_links,
-        contended_time: e.times.map(|t| t.contended),
-        interleaved_time: e.times.map(|t| t.interleaved),
+        free_time: e.compared.map(|c| c.free.time),
+        turns_time: e.compared.map(|c| c.turns.time),
+        slots_time: e.compared.map(|c| c.slots.time),
+        free_overlap: e.compared.map(|c| c.free.overlap),
+        chosen_overlap: e.compared.map(|c| c.of(control).overlap),
+        held: if e.scores.is_some() { held(control, &e.jobs(&ranking.cluster)) } else { String::new() },
         note: match e.times.and_then(|t| Some((t.all_held?, t.interleaved))) {
             // To shift everybody can cost more than to leave them alone: then the advice is not to.
             Some((all_held, interleaved)) if all_held > interleaved + 0.0005 => {
