@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use units::Nanos;
+use units::{Nanos, nearest_rank};
 
 use crate::Sample;
 
@@ -48,12 +48,10 @@ impl Summary {
     }
 }
 
-/// The smallest value with at least `percent` % of all values at or below it (nearest rank); sorts its input.
+/// A percentile by nearest rank; sorts its input.
 fn percentile<T: Copy + Ord>(values: &mut [T], percent: usize) -> Option<T> {
     values.sort_unstable();
-    let rank = (values.len() * percent).div_ceil(100);
-    // No values have rank 0 and no first element, so `get` answers `None`.
-    values.get(rank.saturating_sub(1)).copied()
+    nearest_rank(values, percent)
 }
 
 #[cfg(test)]

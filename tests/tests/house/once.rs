@@ -37,18 +37,14 @@ const RULES: &[Rule] = &[
     },
     Rule {
         what: "a float of [0, 1) of drawn bits",
-        homes: &[("crates/units/src/random.rs", HOME), ("crates/circle/src/search/random.rs", "the solver's draws, by the same division")],
+        homes: &[("crates/units/src/random.rs", HOME)],
         marks: &[&["<< 53 ) as f64"], &["<< 52 ) as f64"]],
         instead: "call units::unit_interval",
         twin: "fn uniform(&mut self) -> f64 { (self.0.next_u64() >> 11) as f64 / (1 << 53) as f64 }",
     },
     Rule {
         what: "the percentile by nearest rank",
-        homes: &[
-            ("crates/units/src/rank.rs", HOME),
-            ("agent/gate-core/src/summary.rs", "sorts what it is given, a few hundred numbers of a gate"),
-            ("topology/state/src/turns/recent.rs", "what turns took, kept sorted as it comes"),
-        ],
+        homes: &[("crates/units/src/rank.rs", HOME)],
         marks: &[&["len ( ) *", "div_ceil ( 100 )"]],
         instead: "call units::nearest_rank",
         twin: "fn p99(times: &[u64]) -> u64 { times[(times.len() * 99).div_ceil(100).saturating_sub(1)] }",

@@ -21,8 +21,7 @@ impl Random {
 
     /// From 0 up to, but not 1.
     pub(super) fn unit(&mut self) -> f64 {
-        // An f64 holds 53 bits exactly, so the quotient is never rounded up to 1.
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+        units::unit_interval(self.next())
     }
 
     /// Fisher-Yates.

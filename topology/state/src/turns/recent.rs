@@ -2,7 +2,7 @@
 
 use alloc::{collections::VecDeque, vec::Vec};
 
-use units::Nanos;
+use units::{Nanos, nearest_rank};
 
 /// Iterations that are looked back on: enough for a 99th percentile that is not the longest one, and 4 KiB of a job.
 const ITERATIONS: usize = 128;
@@ -57,11 +57,7 @@ impl Recent {
     pub(super) fn measured(&self) -> Measured {
         let count = self.sorted.len() as u64;
         let mean = |sum: u64| Nanos(sum.checked_div(count).unwrap_or(0));
-        // The nearest rank: the least value that so many of a hundred do not exceed.
-        let percentile = |of_100: usize| {
-            let rank = (self.sorted.len() * of_100).div_ceil(100);
-            Nanos(self.sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0))
-        };
+        let percentile = |percent: usize| Nanos(nearest_rank(&self.sorted, percent).unwrap_or(0));
         Measured {
             count,
             mean: mean(self.sum),
