@@ -8,7 +8,9 @@ mod oracle;
 
 use std::{fs, path::PathBuf};
 
-use antiphase_circle::{Effort, Mode, Options, scenario::Scenario, solve};
+use antiphase_circle::{
+    Effort, Member, Mode, Options, PHASES_ON_LINKS_MAX, Phase, ProblemBuilder, Rate, SolveError, Ticks, evaluate, scenario::Scenario, solve,
+};
 use oracle::Random;
 
 const CASES_DEFAULT: u64 = 60_000;
@@ -251,4 +253,25 @@ fn a_job_of_many_links_is_read() {
     assert_eq!(Scenario::parse(&text).unwrap().links.len(), LINKS);
     let extra = text.replace(r#""demand":{"#, r#""demand":{"more":[],"#);
     assert_eq!(refusal(&extra), r#"jobs[0] ("j0").demand: link "more" is not among the job's links"#);
+}
+
+/// Found by a stranger: 0.9 MB of a document, with 3,000 links of the same sixteen jobs, took ten gigabytes.
+#[test]
+fn more_phases_than_fit_into_memory_are_refused() {
+    let mut builder = ProblemBuilder::new();
+    let phases: Vec<Phase> = (0..2_048).map(|n| Phase { start: Ticks(2 * n), end: Ticks(2 * n + 1), rate: Rate(1) }).collect();
+    let members: Vec<Member> = (0..1_024)
+        .map(|_| {
+            let job = builder.job(Ticks(4_096)).unwrap();
+            builder.demand(job, &phases).unwrap()
+        })
+        .collect();
+    builder.link(Rate(10), members.clone()).unwrap();
+    // Equal links count once; one of another capacity is another one.
+    builder.link(Rate(10), members.clone()).unwrap();
+    builder.link(Rate(11), members[..2].to_vec()).unwrap();
+    let refused = SolveError::TooManyPhases { phases: PHASES_ON_LINKS_MAX + 4_096 };
+    let problem = builder.build();
+    assert_eq!(solve(&problem, &Options::default()).unwrap_err(), refused);
+    assert_eq!(evaluate(&problem, &vec![Ticks(0); 1_024]).unwrap_err(), refused);
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use antiphase_state::{
     AgentReport, AgentState, Change, ClockQuality, Commit, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service,
-    SessionId, Slot, config::QUEUE_MAX,
+    SessionId, Slot,
+    config::{PHASES_MAX, QUEUE_MAX},
 };
 use units::{FabricTime, Nanos};
 use world::{Driver, MS, S, durable, restored, said};
@@ -251,6 +252,20 @@ fn a_queue_that_is_full_refuses() {
     let request = driver.request();
     driver.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![] } });
     assert!(matches!(driver.reply(request), Some(Err(Refusal::Limit { .. }))));
+}
+
+/// Found by a stranger: jobs of 220 bytes have thousands of phases each, and a few hundred kilobytes took gigabytes for good.
+#[test]
+fn phases_of_all_jobs_have_a_limit() {
+    let mut driver = Driver::with_fabric();
+    driver.commit(&[A]);
+    let mut other = driver.job(B.0, B.1);
+    let phase = other.job.phases[0].clone();
+    other.job.phases = vec![phase; PHASES_MAX];
+    let request = driver.request();
+    driver.handle(Event::Asked { request, change: Change::Commit(Commit { jobs: vec![other], ..Commit::default() }) });
+    let (value, max) = (PHASES_MAX as u64 + 1, PHASES_MAX as u64);
+    assert_eq!(driver.reply(request), Some(Err(Refusal::Limit { what: "phases of all jobs", value, max })));
 }
 
 #[test]

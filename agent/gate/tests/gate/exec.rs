@@ -3,12 +3,14 @@
 use std::{
     env,
     fs::File,
+    io::Write as _,
     path::Path,
     process::{Command, Output, Stdio},
 };
 
 use antiphase_gate::exec::{NOT_FOUND, NOT_RUN, USAGE, run};
 use gate_core::Schedule;
+use rustix::fs::{OFlags, fcntl_setfl};
 use units::NodeTime;
 
 use crate::{
@@ -83,10 +85,19 @@ fn a_bad_name_does_not_stop_the_program() {
     assert!(ran && said.is_empty() && at >= plan.slot, "{said}");
 }
 
-/// A full disk for standard error takes no line, and the program runs all the same.
+/// A full disk for standard error takes no line, nor does a pipe that nobody reads, and the program runs all the same.
 #[test]
 fn a_warning_that_cannot_be_written_does_not_stop_the_program() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let output = exec("team/job", "-- /bin/echo ran", full.into());
-    assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("ran\n"), "{output:?}");
+    let (reader, pipe) = std::io::pipe().unwrap();
+    // As many bytes as the pipe holds, so that one more would wait.
+    let blocks = |blocks: bool| fcntl_setfl(&pipe, if blocks { OFlags::empty() } else { OFlags::NONBLOCK }).unwrap();
+    blocks(false);
+    while (&pipe).write(&[0]).is_ok() {}
+    blocks(true);
+    for stderr in [Stdio::from(full), pipe.into()] {
+        let output = exec("team/job", "-- /bin/echo ran", stderr);
+        assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("ran\n"), "{output:?}");
+    }
+    drop(reader);
 }

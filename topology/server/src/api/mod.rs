@@ -25,7 +25,6 @@ use std::{
 use axum::body::Bytes;
 use circle::Cancel;
 use proto::v1alpha1 as pb;
-use rayon::ThreadPool;
 use tokio::sync::watch;
 
 pub use error::{ApiError, Kind};
@@ -35,7 +34,7 @@ pub(crate) use picture::{JobColours, MapShape};
 pub use places::Place;
 use places::Places;
 pub use solve::Shifts;
-use tasks::{beside, compute_on, first_on, pool, read_on};
+use tasks::{Pools, beside, compute_on, first_on, read_on};
 
 use crate::{
     FabricClock,
@@ -92,7 +91,7 @@ struct Inner {
     /// A place for the scheduler's own questions: clients' do not keep jobs from starting.
     ranking: Line,
     /// Where questions compute. The controller plans on the threads that all share, and must not stand in line behind them.
-    pool: Option<Arc<ThreadPool>>,
+    pools: Arc<Pools>,
     /// A place for each change that may be read at the same time: questions take minutes if they like, and changes do not wait.
     reading: Line,
     /// A place for each body of a question that may be decoded at the same time.
@@ -154,7 +153,7 @@ impl Api {
             config: parts.config,
             computing: Line::new(limits.evaluations as usize),
             ranking: Line::new(RANKINGS),
-            pool: pool(),
+            pools: Arc::default(),
             reading: Line::new(CHANGES_READ),
             decoding: Line::new(DECODED),
             drawing: Line::new(PICTURES_DRAWN),
@@ -187,7 +186,7 @@ impl Api {
     /// Answers a question that takes a processor, beside the tasks and not many at a time. The caller's time runs while it waits for
     /// its turn.
     async fn compute<T: Send + 'static>(&self, who: Option<Who>, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, ApiError> {
-        compute_on(&self.0.computing, who, self.0.pool.clone(), work).await
+        compute_on(&self.0.computing, who, Some(Arc::clone(&self.0.pools)), work).await
     }
 
     /// The same for the scheduler, which does not stand in line behind clients, as little as the controller does.

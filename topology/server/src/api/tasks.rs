@@ -1,6 +1,12 @@
 //! Work beside the tasks of the runtime, which hear agents and must not wait for it: each kind has a line of its own.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+    time::Duration,
+};
 
 use circle::Cancel;
 use rayon::ThreadPool;
@@ -19,24 +25,43 @@ impl Drop for Asked {
     }
 }
 
-/// Threads for questions; without them they compute where the controller does.
-pub(super) fn pool() -> Option<Arc<ThreadPool>> {
-    let made = rayon::ThreadPoolBuilder::new().thread_name(|n| format!("question-{n}")).build();
-    made.inspect_err(|error| tracing::warn!(%error, "questions and plans share their threads")).ok().map(Arc::new)
+/// Threads for questions: each question that computes has a set of its own, so that the parts of a long one do not stand before those of a
+/// short one, and the operating system shares the processors between them. A line bounds how many there are.
+#[derive(Debug, Default)]
+pub(super) struct Pools(Mutex<Vec<ThreadPool>>);
+
+impl Pools {
+    /// Does work on threads that nobody else uses meanwhile; where none can be made, on those that all share.
+    fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let kept = self.lock().pop();
+        let made = || rayon::ThreadPoolBuilder::new().thread_name(|n| format!("question-{n}")).build();
+        let Ok(pool) = kept.map_or_else(made, Ok).inspect_err(|error| tracing::warn!(%error, "questions and plans share their threads"))
+        else {
+            return work();
+        };
+        let out = pool.install(work);
+        self.lock().push(pool);
+        out
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<ThreadPool>> {
+        // A set is put in or taken out in one step, so a panic elsewhere leaves nothing half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Answers a question when it is its turn in the line, on the threads of the pool, or on those that all share.
+/// Answers a question when it is its turn in the line, on threads of its own, or on those that all share.
 pub(super) async fn compute_on<T: Send + 'static>(
     line: &Line,
     who: Option<Who>,
-    pool: Option<Arc<ThreadPool>>,
+    pools: Option<Arc<Pools>>,
     work: impl FnOnce(&Cancel) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
     let cancel = Cancel::default();
     // `asked` is dropped with this future, when the client goes away.
     let asked = Asked(cancel.clone());
-    let there = move || match pool {
-        Some(pool) => pool.install(|| work(&cancel)),
+    let there = move || match pools {
+        Some(pools) => pools.install(|| work(&cancel)),
         None => work(&cancel),
     };
     // The work holds a clone of `cancel`; a client that goes away drops this future, and the solver sees it and ends (P144).
@@ -146,6 +171,40 @@ mod tests {
             (first_on(&line, None, answer).await.ok(), other.await.ok())
         };
         assert_eq!(runtime.block_on(runtime.spawn(decodes)).unwrap(), (Some((Some(7), 0)), Some(true)));
+    }
+
+    /// Found by a stranger: parts of one question kept all threads, and another one of a millisecond waited for 19 s.
+    #[test]
+    fn a_question_does_not_wait_for_the_parts_of_another() {
+        let pools = Arc::new(Pools::default());
+        let threads = rayon::current_num_threads();
+        let (ends, runs) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let long = {
+            let (pools, ends, runs) = (Arc::clone(&pools), Arc::clone(&ends), Arc::clone(&runs));
+            std::thread::spawn(move || {
+                pools.install(|| {
+                    rayon::scope(|scope| {
+                        for _ in 0..threads {
+                            scope.spawn(|_| {
+                                runs.fetch_add(1, Ordering::Relaxed);
+                                while ends.load(Ordering::Relaxed) == 0 {
+                                    std::thread::sleep(Duration::from_millis(1));
+                                }
+                            });
+                        }
+                    });
+                });
+            })
+        };
+        while (runs.load(Ordering::Relaxed) as usize) < threads {
+            std::thread::yield_now();
+        }
+        assert_eq!(pools.install(|| rayon::join(|| 3, || 4)), (3, 4));
+        ends.store(1, Ordering::Relaxed);
+        long.join().unwrap();
+        assert_eq!(pools.lock().len(), 2, "both sets are kept");
+        pools.install(|| {});
+        assert_eq!(pools.lock().len(), 2, "and used again");
     }
 
     #[test]

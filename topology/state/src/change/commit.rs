@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Commit, Commitment, Config, JobDefinition, NoticeKind, Refusal, Reply, Severity, Slot,
     check::{check, distinct, limit},
-    config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, JOBS_MAX, KEY_BYTES_MAX},
+    config::{COMMIT_JOBS_MAX, HEADROOM_MAX_PERMILLE, JOBS_MAX, KEY_BYTES_MAX, PHASES_MAX},
     crowded::crowded,
     leases::Lease,
     plan::{Job, Load, Name, Plan},
@@ -42,6 +42,13 @@ pub(super) fn commit(now: FabricTime, plan: &mut Plan, config: &Config, commit: 
     let added = names.iter().filter(|n| plan.job(n).is_none()).count();
     // Jobs that are committed already are replaced, so only new names count.
     limit("jobs", plan.jobs().len() + added, JOBS_MAX)?;
+    // A few bytes of a pipeline's description are thousands of phases. Who changes nothing is not refused for what is there already.
+    let phases: usize = jobs.iter().map(|definition| definition.job.phases.len()).sum();
+    let replaced: usize = names.iter().filter_map(|name| plan.job(name)).map(|job| job.definition.job.phases.len()).sum();
+    if phases > replaced {
+        let all: usize = plan.jobs().map(|job| job.definition.job.phases.len()).sum();
+        limit("phases of all jobs", all - replaced + phases, PHASES_MAX)?;
+    }
     let terms = Terms { now, length: lease, learned, by: by.as_ref() };
     let mut checked: Vec<(JobDefinition, Option<Arc<Load>>)> = Vec::with_capacity(jobs.len());
     for definition in jobs {
