@@ -126,7 +126,7 @@ async fn jobs_with_a_wrong_profile_are_planned_as_measured() {
         node.page(job, Mode::Turn).await;
     }
     let jobs = Jobs::start([(&nodes[0].pages, "a", Ends::Told), (&nodes[1].pages, "b", Ends::Told)]);
-    let measured = service.measured().await;
+    let measured = service.measured(20, 70).await;
     jobs.stop();
 
     // On a busy machine both compute and send for longer than they try to, but for far longer than declared in any case.
