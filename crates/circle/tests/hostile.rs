@@ -275,3 +275,24 @@ fn more_phases_than_fit_into_memory_are_refused() {
     assert_eq!(solve(&problem, &Options::default()).unwrap_err(), refused);
     assert_eq!(evaluate(&problem, &vec![Ticks(0); 1_024]).unwrap_err(), refused);
 }
+
+/// Found by a stranger: alignments of two jobs alone on a link were thinned out, with a gap of 0.13 and better shifts left.
+#[test]
+fn two_jobs_of_many_phases_on_one_link_are_proven() {
+    let mut random = Random(60);
+    let mut builder = ProblemBuilder::new();
+    let period = 100_000;
+    let members: Vec<Member> = (0..2)
+        .map(|_| {
+            let job = builder.job(Ticks(period)).unwrap();
+            let phase = |n: u64| {
+                let start = n * period / 60 + random.range(0, 499);
+                Phase { start: Ticks(start), end: Ticks(start + 1 + random.range(0, 999)), rate: Rate(1 + random.range(0, 8)) }
+            };
+            builder.demand(job, &(0..60).map(phase).collect::<Vec<_>>()).unwrap()
+        })
+        .collect();
+    builder.link(Rate(8), members).unwrap();
+    let solution = solve(&builder.build(), &Options::default()).unwrap();
+    assert!(solution.optimality.proven && solution.mean_score < 1.0, "{:?} {}", solution.optimality, solution.mean_score);
+}

@@ -85,18 +85,24 @@ fn explain_link(cluster: &Cluster<'_>, part: &Part, answer: &Answer, l: usize, s
     let sharers: Vec<Sharer<'_>> = link.members.iter().zip(&part.solved.demands[l]).map(sharer).collect();
     let capacity = Rate(link.capacity);
     let links = part.links_of(l);
-    let score = answer.scores[l].score;
+    let scores = &answer.scores[l];
     Some(Explanation {
         link: links.first().map(|l| cluster.fabric.link_name(*l)),
         more_links: links.len().checked_sub(1)?,
         jobs: sharers.iter().map(|s| s.name.clone()).collect(),
-        score: Some(score),
+        score: Some(scores.score),
         // Robust mode proves the worst case, and the paper's rules their own grid: of what all shifts can do that says nothing.
-        reason: reason(&sharers, capacity, score, answer.optimality.proven && searches_all && answer.robust_loss.is_none()),
+        reason: reason(
+            &sharers,
+            capacity,
+            scores.true_score + scores.uncertainty,
+            answer.optimality.proven && searches_all && answer.robust_loss.is_none(),
+        ),
     })
 }
 
-fn reason(sharers: &[Sharer<'_>], capacity: Rate, score: f64, proven: bool) -> Reason {
+/// `score_max` is the most that the true score of the link can be; `proven` says that no shifts of its jobs are better.
+fn reason(sharers: &[Sharer<'_>], capacity: Rate, score_max: f64, proven: bool) -> Reason {
     let peak = |s: &Sharer<'_>| s.phases.iter().map(|p| p.rate).max().unwrap_or(Rate::ZERO);
     // A link of one job is reported only if the job exceeds it alone (`State::Overrun`).
     if let [only] = sharers {
@@ -109,8 +115,9 @@ fn reason(sharers: &[Sharer<'_>], capacity: Rate, score: f64, proven: bool) -> R
     let after = over_capacity(capacity, &turns(true));
     let moved: Vec<_> = sharers.iter().filter(|s| s.shift.shift > 0).map(|s| (s.name.clone(), Nanos(s.shift.shift))).collect();
     let slack = Nanos(sharers.iter().map(|s| s.shift.slack).min().unwrap_or(0));
-    // Where periods repeat together only after very long the overlap is sampled, and what is seldom is not seen; the score counts it.
-    let remains = after.over.0 > 0 || (!after.exact && score < 1.0 - PROOF_TOLERANCE);
+    // An overlap is sampled where periods repeat together only after very long, and rounded to a tick: what is seldom is not in it, and the true
+    // score counts it.
+    let remains = after.over.0 > 0 || score_max < 1.0 - PROOF_TOLERANCE;
     if remains {
         let alone = sharers.iter().find(|s| peak(s) > capacity);
         let why = match alone {
@@ -204,5 +211,20 @@ mod tests {
         let before = crate::Overlap { over: Nanos(10), of: Nanos(100), exact: true };
         assert_eq!(why(&[a(), b(15)]), Reason::Separated { before, moved: vec![("b".into(), Nanos(15))], slack: Nanos(7) });
         assert_eq!(why(&[a(), sharer("c", 100, 0, 100, &[(50, 60, 6)])]), Reason::Apart { slack: Nanos(7) });
+        // Periods of which the second is one tick longer repeat together after very long: a sample does not see what the score counts.
+        let long = |score| {
+            let jobs = [
+                sharer("a", 1_000_000_007, 0, 1_000_000_007, &[(0, 300_000_000, 6)]),
+                sharer("b", 1_000_000_009, 0, 1, &[(500_000_000, 500_000_001, 6)]),
+            ];
+            let sharers: Vec<_> =
+                jobs.iter().map(|(n, period, shift, phases)| Sharer { name: n.clone(), period: *period, shift: *shift, phases }).collect();
+            reason(&sharers, Rate(10), score, true)
+        };
+        assert_eq!(long(1.0), Reason::Apart { slack: Nanos(7) });
+        assert!(matches!(long(0.99), Reason::Remains { .. }), "{:?}", long(0.99));
+        // A mean demand of just the link: 1/3 and 2/3.
+        let third = remaining(&[sharer("a", 3, 0, 3, &[(0, 1, 10)]), sharer("b", 3, 0, 3, &[(0, 2, 10)])]);
+        assert!(!matches!(third, Remainder::Duty { .. }), "{third:?}");
     }
 }

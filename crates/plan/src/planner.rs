@@ -57,19 +57,23 @@ pub fn rank_until(
 
 /// Sorts evaluations as [`rank`] does.
 pub fn sort(evaluations: &mut [Evaluation], objective: Objective) {
-    // Costs closer than the rounding of their sums are equal.
-    // A comparison with a tolerance would not be transitive, so costs are rounded before they are compared.
-    let rounded = |cost: f64| (cost / PROOF_TOLERANCE).round() as i64;
+    let rounded = |cost: f64| in_steps(cost, PROOF_TOLERANCE);
     evaluations.sort_by_key(|e| {
         let (loss, time) = (e.scores.map(|s| rounded(-s.score)), e.times.map(|t| rounded(t.interleaved)));
         let (cost, tie) = match objective {
             Objective::Score => (loss, time),
             Objective::Time => (time, loss),
-            Objective::Quiet => (e.overlap().map(|overlap| (overlap / QUIET_STEP).round() as i64), time),
+            Objective::Quiet => (e.overlap().map(|overlap| in_steps(overlap, QUIET_STEP)), time),
         };
         // `None` sorts before all costs, so the first key puts candidates without a cost last; the index makes the order total.
         (cost.is_none(), cost, tie, e.shared_links, e.index)
     });
+}
+
+/// A cost in whole steps: costs closer than the rounding of their sums are equal. A comparison with a tolerance would not be transitive. What is
+/// cut off in place of rounded tells costs apart that end just below a step, as half of all scores of two decimals do.
+fn in_steps(cost: f64, step: f64) -> i64 {
+    (cost / step).round() as i64
 }
 
 /// The whole circle problem of a candidate, nothing pruned: every link with two or more jobs, in order of id, beside the
@@ -502,5 +506,21 @@ impl Drifts {
     /// How much better the worst mean could be.
     fn gap(&self) -> f64 {
         (self.plain_gap - self.certain_loss + self.loss).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_last_digit_tells_no_costs_apart() {
+        for hundredths in 0..=100 {
+            let score = f64::from(hundredths) / 100.0;
+            for near in [score.next_down(), score.next_up()] {
+                assert_eq!(in_steps(near, PROOF_TOLERANCE), in_steps(score, PROOF_TOLERANCE), "{score}");
+            }
+            assert!(in_steps(score + 2.0 * PROOF_TOLERANCE, PROOF_TOLERANCE) > in_steps(score, PROOF_TOLERANCE));
+        }
     }
 }

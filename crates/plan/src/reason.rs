@@ -156,14 +156,22 @@ fn shifts(moved: &[(String, Nanos)]) -> String {
     list(&moved.iter().map(|(job, by)| format!("{job} by {}", Time(*by))).collect::<Vec<_>>())
 }
 
+/// `38 ms`, `about 38 ms` where it was sampled.
+struct Over<'a>(&'a Overlap);
+
+impl fmt::Display for Over<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", if self.0.exact { "" } else { "about " }, Time(self.0.over))
+    }
+}
+
 /// `bert-2 and vgg-7 overlap 38 ms of 255 ms`.
 struct Met<'a>(&'a [String], &'a Overlap);
 
 impl fmt::Display for Met<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = if self.0.len() == 2 { "overlap" } else { "together exceed it for" };
-        let about = if self.1.exact { "" } else { "about " };
-        write!(f, "{} {verb} {about}{} of {}", list(self.0), Time(self.1.over), Time(self.1.of))
+        write!(f, "{} {verb} {} of {}", list(self.0), Over(self.1), Time(self.1.of))
     }
 }
 
@@ -212,12 +220,10 @@ impl fmt::Display for Explanation {
                 write!(f, "{}, and the best shifts found do not shorten it: {why}", Met(jobs, before))
             }
             Reason::Remains { before, after, moved, why } if after.over > before.over => {
-                let about = if after.exact { "" } else { "about " };
-                write!(f, "{}, and {about}{} with the best shifts found: {why}", Met(jobs, before), Time(after.over))
+                write!(f, "{}, and {} with the best shifts found: {why}", Met(jobs, before), Over(after))
             }
             Reason::Remains { before, after, moved, why } => {
-                let about = if after.exact { "" } else { "about " };
-                write!(f, "{}; shifting {} leaves {about}{}: {why}", Met(jobs, before), shifts(moved), Time(after.over))
+                write!(f, "{}; shifting {} leaves {}: {why}", Met(jobs, before), shifts(moved), Over(after))
             }
             Reason::AloneExceeds { job, peak, capacity } => {
                 write!(f, "{job} alone demands {peak} of {capacity}; no shift can help")
@@ -322,5 +328,14 @@ mod tests {
             say(&["a", "b", "c", "d", "e", "f"], 0, reason),
             "link leaf3->spine1: a, b, c, d and 2 more together exceed it for about 5 ms of 100 ms; shifting f by 1 ms removes it; slack 0 ms"
         );
+        let remains =
+            |before, after, moved| say(&["a", "b"], 0, Reason::Remains { before, after, moved, why: Remainder::Crowded { proven: false } });
+        let by = || vec![("b".into(), Nanos(MS))];
+        let sampled = |over| Overlap { exact: false, ..ms(over, 100) };
+        assert!(remains(sampled(0), sampled(0), by()).contains("a and b meet for a small part of the time: no better"));
+        assert!(remains(sampled(5), sampled(0), by()).contains("about 5 ms of 100 ms; shifting b by 1 ms leaves a small part of it: "));
+        assert!(remains(ms(5, 100), sampled(2), by()).contains("overlap 5 ms of 100 ms; shifting b by 1 ms leaves about 2 ms: "));
+        assert!(remains(ms(5, 100), ms(7, 100), by()).contains("overlap 5 ms of 100 ms, and 7 ms with the best shifts found: "));
+        assert!(remains(ms(5, 100), ms(5, 100), by()).contains("the best shifts found do not shorten it: "));
     }
 }

@@ -422,6 +422,12 @@ fn events_are_listed_and_streamed_and_resumed() {
     let listed = listed["events"].as_array().unwrap();
     assert_eq!((listed[0]["kind"].as_str(), listed[1..].len()), (Some("gap"), all["events"].as_array().unwrap().len()));
     assert_eq!(listed[1], all["events"][0]);
+    // So it is after a restart, which holds nothing of before: one that is older than all. From the one before the first nothing is missing.
+    let oldest = all["events"][0]["sequence"].as_u64().unwrap();
+    let first_after = |number: u64| service.ask("GET", &format!("/v1alpha1/events?after={number}"), "").1["events"][0].clone();
+    let gap = first_after(oldest - 2);
+    assert!(gap["kind"] == "gap" && gap["message"].as_str().unwrap().contains("older than all"), "{gap}");
+    assert_eq!(first_after(oldest - 1), all["events"][0]);
     let bad = request(service.address, "GET", "/v1alpha1/events/stream", &["last-event-id: moon"], b"").unwrap();
     assert_eq!(bad.status, 400);
 }

@@ -11,6 +11,7 @@ use super::{
     or_dash, score,
 };
 use crate::{
+    commands::solve::below_the_optimum,
     input::CliError,
     output::{self, Output},
     table::Table,
@@ -66,8 +67,7 @@ fn table(answer: &EvaluateResponse) -> String {
 fn row(evaluation: &Evaluation) -> [String; 9] {
     let optimal = match evaluation.outcome() {
         Outcome::Solved if evaluation.proven => "yes".into(),
-        // Upwards: a bound that is shown as zero would be no bound.
-        Outcome::Solved => format!("within {:.4}", (evaluation.bound_gap * 1e4).ceil() / 1e4),
+        Outcome::Solved => below_the_optimum(evaluation.bound_gap),
         Outcome::Loop => "loop".into(),
         Outcome::Unsolved | Outcome::Unspecified => evaluation.reason.clone(),
     };
