@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     thread::JoinHandle,
@@ -27,9 +27,13 @@ use units::{Nanos, Score};
 use crate::{chromium::Browser, fabrics::small, few::CONTRAST, measured::start, support::job};
 
 /// An iteration: it sends, and then computes. Two jobs that take turns need twice the first, so each waits for nearly half of its time:
-/// whenever the page looks, somebody waits. The first comparison comes after some ten seconds.
+/// whenever the page looks, somebody waits.
 const SENDS: Duration = Duration::from_millis(150);
 const COMPUTES: Duration = Duration::from_millis(15);
+/// Sending is slept in such pieces, so that each sees who sends beside it.
+const PIECE: Duration = Duration::from_millis(5);
+/// How many times as long a piece takes on the shared link beside another sender: half the rate, and what is lost is sent again.
+const BESIDE_ANOTHER: u32 = 3;
 /// An order that is lost is not waited for.
 const ORDER_WITHIN: Duration = Duration::from_secs(1);
 
@@ -45,8 +49,32 @@ impl Way for Channel {
     }
 }
 
+/// What the jobs meet on. However late the page looks, jobs that share it keep their turns; jobs that do not are let go.
+#[derive(Default)]
+struct Link {
+    senders: AtomicU32,
+    /// Nobody slows anybody here.
+    unshared: AtomicBool,
+    /// The jobs end.
+    stop: AtomicBool,
+}
+
+impl Link {
+    /// Sends for [`SENDS`], or longer beside another.
+    fn send(&self) {
+        self.senders.fetch_add(1, Ordering::Relaxed);
+        let mut left = SENDS;
+        while left > Duration::ZERO {
+            let slowed = self.senders.load(Ordering::Relaxed) > 1 && !self.unshared.load(Ordering::Relaxed);
+            std::thread::sleep(if slowed { PIECE * BESIDE_ANOTHER } else { PIECE });
+            left = left.saturating_sub(PIECE);
+        }
+        self.senders.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// A job and its agent: asks for each iteration, waits for the grant, and says when it has sent everything.
-fn run(turns: TurnsHandle, clock: FabricClock, session: u64, name: &str, host: &str, stop: Arc<AtomicBool>) -> JoinHandle<()> {
+fn run(turns: TurnsHandle, clock: FabricClock, session: u64, name: &str, host: &str, link: Arc<Link>) -> JoinHandle<()> {
     let (to, orders) = channel();
     let (session, name) = (SessionId(session), name.to_owned());
     turns.session(session, host.into(), Channel(to));
@@ -57,12 +85,12 @@ fn run(turns: TurnsHandle, clock: FabricClock, session: u64, name: &str, host: &
             turns.notes(session, clock.now(), vec![note]);
         };
         for number in 1.. {
-            if stop.load(Ordering::Relaxed) {
+            if link.stop.load(Ordering::Relaxed) {
                 return;
             }
             say(number, NoteKind::Ready);
             wait_for_grant(&orders, number);
-            std::thread::sleep(SENDS);
+            link.send();
             say(number, NoteKind::Ended);
             std::thread::sleep(COMPUTES);
         }
@@ -102,9 +130,7 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let jobs = json!({ "jobs": [job("alpha", &["h1", "h5"]), job("beta", &["h2", "h6"])] });
     served.ask("POST", "/v1alpha1/commit", &jobs.to_string());
     let turns = served.controller.handle.turns().unwrap();
-    let stop = Arc::new(AtomicBool::new(false));
-    let running = [("alpha", "h1", 1), ("beta", "h2", 2)]
-        .map(|(name, host, session)| run(turns.clone(), served.clock, session, name, host, Arc::clone(&stop)));
+    let link = Arc::new(Link::default());
 
     let text = |browser: &mut Browser, selector: &str| {
         browser.eval(&format!("document.querySelector({}).innerText", json!(selector))).as_str().unwrap().to_owned()
@@ -112,8 +138,10 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     browser.go(&format!("http://{}/", served.address));
     browser.until("document.querySelectorAll('#turns tbody tr').length === 3");
     assert!(text(&mut browser, "#turns tr.group").starts_with("Group of 2 takes turns"), "{}", text(&mut browser, "#turns tr.group"));
-    // Nothing is measured free yet, so what turns bring is what was predicted.
+    // Nothing is measured yet, so what turns bring is what was predicted.
     assert!(text(&mut browser, "#turns tbody tr:nth-child(2)").contains("predicted"));
+    let running = [("alpha", "h1", 1), ("beta", "h2", 2)]
+        .map(|(name, host, session)| run(turns.clone(), served.clock, session, name, host, Arc::clone(&link)));
     browser.until("document.querySelector('#turns .now-sending')");
     assert!(text(&mut browser, "#links tbody tr:first-child").contains("by turns"));
     assert!(text(&mut browser, "#verdict").starts_with("Jobs that meet take turns"));
@@ -149,7 +177,11 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     browser.key("Escape");
     browser.until("document.querySelector('#turns .group-held, #turns .group-let_go, #turns .group-tried_free')?.offsetParent");
 
-    // Nobody shares anything here, so free iterations are shorter, and the service finds that out by itself.
+    // Where nobody shares anything, free iterations are shorter, and the service finds that out by itself. The jobs are committed anew:
+    // what was measured of the old ones says that turns pay.
+    link.unshared.store(true, Ordering::Relaxed);
+    served.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
+    served.ask("POST", "/v1alpha1/commit", &jobs.to_string());
     browser.until("document.querySelector('#turns .group-let_go')");
     let group = text(&mut browser, "#turns tr.group");
     assert!(group.contains("let go") && group.contains("for the job that loses most"), "{group}");
@@ -193,7 +225,7 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     served.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
     browser.until("document.querySelector('#turns-section').hidden");
     assert_eq!(browser.troubles(), [""; 0]);
-    stop.store(true, Ordering::Relaxed);
+    link.stop.store(true, Ordering::Relaxed);
     running.into_iter().for_each(|job| job.join().unwrap());
     served.shutdown.begin();
     served.controller.stop();
