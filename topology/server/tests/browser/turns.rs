@@ -120,6 +120,22 @@ fn link_page(browser: &mut Browser, does: &str, head: &str, shot: &str) {
     browser.until("document.querySelector('#turns tr.group')?.offsetParent");
 }
 
+/// The section of turns has contrast in either scheme, and fits a narrow window.
+fn readable_in_both_schemes_and_on_a_phone(browser: &mut Browser) {
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme);
+        let least = browser.eval(CONTRAST);
+        assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
+        browser.eval("document.querySelector('#turns-section').scrollIntoView()");
+        browser.shot(&format!("turns-let-go-{scheme}"));
+    }
+    browser.resize(420, 900);
+    browser.eval("document.querySelector('#turns-section').scrollIntoView()");
+    let over = browser.eval("document.documentElement.scrollWidth - innerWidth").as_i64().unwrap();
+    assert!(over <= 0, "the page is {over} pixels wider than the window");
+    browser.shot("turns-narrow");
+}
+
 #[test]
 fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let Some(mut browser) = Browser::start(1440, 1000) else { return };
@@ -209,19 +225,7 @@ fn turns_are_shown_and_so_is_a_group_that_is_let_go() {
     let mean = |kind: &str| beta[kind]["mean_ns"].as_u64().unwrap();
     assert!(mean("held") > mean("free") && beta["held"]["mean_wait_ns"].as_u64().unwrap() > 0, "{beta}");
     assert!(answer["groups"][0]["verdict"]["held_over_free"].as_f64().unwrap() > 1.01, "{answer}");
-    for scheme in ["light", "dark"] {
-        browser.prefer(scheme);
-        let least = browser.eval(CONTRAST);
-        assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
-        browser.eval("document.querySelector('#turns-section').scrollIntoView()");
-        browser.shot(&format!("turns-let-go-{scheme}"));
-    }
-    browser.resize(420, 900);
-    browser.eval("document.querySelector('#turns-section').scrollIntoView()");
-    let over = browser.eval("document.documentElement.scrollWidth - innerWidth").as_i64().unwrap();
-    assert!(over <= 0, "the page is {over} pixels wider than the window");
-    browser.shot("turns-narrow");
-
+    readable_in_both_schemes_and_on_a_phone(&mut browser);
     served.ask("POST", "/v1alpha1/release", r#"{"jobs": ["alpha", "beta"]}"#);
     browser.until("document.querySelector('#turns-section').hidden");
     assert_eq!(browser.troubles(), [""; 0]);
