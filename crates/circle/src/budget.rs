@@ -89,6 +89,9 @@ pub(crate) struct Budget {
     cancel: Option<Cancel>,
 }
 
+/// See [`Budget::is_far_over`]: a tenth of a second.
+const FAR_OVER: u64 = 10_000_000;
+
 impl Default for Budget {
     /// Without a limit: for single evaluations, whose length the limits of a problem bound.
     fn default() -> Self {
@@ -117,6 +120,11 @@ impl Budget {
 
     pub(crate) fn is_spent(&self) -> bool {
         self.left() == 0
+    }
+
+    /// Whether so much more was spent than the limit allows that also what is mostly finished in spite of it had better end.
+    pub(crate) fn is_far_over(&self) -> bool {
+        self.spent.saturating_sub(self.end) > FAR_OVER || self.is_cancelled()
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -18,6 +18,7 @@ use crate::{
     Effort, JobId, LinkId, Ticks,
     budget::Budget,
     demand::{
+        allowance::Allowance,
         circle::Circle,
         distribution::{self, DemandDistribution},
         sum::Workspace,
@@ -34,6 +35,8 @@ const EXACT_WORK: u64 = 60_000_000;
 const UNCUT_JOBS_MAX: usize = 128;
 /// The same where placements are ranked.
 const EXACT_WORK_FAST: u64 = 200_000;
+/// Most gcds for the locks that are told of the jobs on such links: half a second.
+const GCDS_MAX: usize = 1 << 23;
 
 /// Score of a link, and how far it may be off.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +81,7 @@ impl View<'_> {
             problem: self.problem,
             methods: links.into_iter().map(|link| (link, Method::Walk)).collect(),
             each,
-            atoms_each: self.atoms_each,
+            allowance: self.allowance,
         }
     }
 
@@ -126,9 +129,10 @@ impl View<'_> {
         }
         let circles = parts.iter().flat_map(|p| p.group.circles.iter().zip(p.classes.iter().copied()));
         let all = circles.chain(self.settled.iter().map(|s| (&s.circle, s.class)));
+        let mut gcds_left = GCDS_MAX;
         for (circle, class) in all.filter(|c| c.0.blur > 0.0) {
             let link = &self.problem.links()[self.classes[class].link];
-            self.lock_as_given(link, &mut out);
+            self.lock_as_given(link, &mut gcds_left, &mut out);
             if !circle.is_faithful() {
                 // Jobs without edges on the circle are meant as well: only the couplings that the circle lacks tell how far these
                 // may drift.
@@ -138,13 +142,18 @@ impl View<'_> {
         out
     }
 
-    /// The locks of the jobs on a link whose circle does not have all couplings.
-    fn lock_as_given(&self, link: &ProblemLink, out: &mut [JobShift]) {
+    /// The locks of the jobs on a link whose circle does not have all couplings. Once no gcds are left, the shift of a job counts modulo its
+    /// period, of which its lock is a part.
+    fn lock_as_given(&self, link: &ProblemLink, gcds_left: &mut usize, out: &mut [JobShift]) {
+        let count = link.members.len().saturating_mul(link.members.len());
+        let are_too_many = count > *gcds_left;
+        *gcds_left = gcds_left.saturating_sub(count);
         for on in &link.members {
             let others = link.members.iter().filter(|o| o.job != on.job);
             let own = self.problem.period(on.job);
             // The LCM of the gcds with all others is `G_j` of docs/model.md, section 2, which needs no circle.
-            let lock = others.fold(1_u64, |l, other| l.lcm(&own.gcd(&self.problem.period(other.job))));
+            let exact = || others.fold(1_u64, |l, other| l.lcm(&own.gcd(&self.problem.period(other.job))));
+            let lock = if are_too_many { own } else { exact() };
             let o = &mut out[on.job.index()];
             o.lock = Ticks(o.lock.0.lcm(&lock));
         }
@@ -170,8 +179,8 @@ struct Uncut<'a> {
     methods: BTreeMap<usize, Method>,
     /// Work on one score of one link.
     each: u64,
-    /// How many pairs the demands on a link may have.
-    atoms_each: usize,
+    /// What the circle of a link may take.
+    allowance: Allowance,
 }
 
 /// How a link is summed with all its couplings.
@@ -195,7 +204,7 @@ impl Uncut<'_> {
                 self.methods.remove(&link);
                 return None;
             }
-            self.methods.insert(link, Method::Sum(Box::new(Circle::uncut(self.problem, on, self.atoms_each))));
+            self.methods.insert(link, Method::Sum(Box::new(Circle::uncut(self.problem, on, self.allowance))));
         }
         let Method::Sum(circle) = self.methods.get(&link)? else { return None };
         let jobs = circle.members.iter().map(|on| DemandDistribution::job(&on.folded, shifts[on.job])).collect();

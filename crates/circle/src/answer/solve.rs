@@ -15,8 +15,8 @@ use crate::{
     PROOF_TOLERANCE, Ticks,
     budget::{Budget, Cancel, Effort},
     demand::{
+        allowance::Allowance,
         circle::Circle,
-        folded,
         sum::{Presence, Workspace},
     },
     model::{
@@ -75,7 +75,7 @@ pub fn solve_until(problem: &Problem, options: &Options, cancel: &Cancel) -> Res
 
 /// [`solve`], and about how much work the search for the optimum was, in units of 10 ns.
 pub(crate) fn solve_counted(problem: &Problem, options: &Options, cancel: Option<&Cancel>) -> Result<(Solution, u64), SolveError> {
-    let view = View { cancel: cancel.cloned(), ..View::new(problem, options.effort)? };
+    let view = View::new_until(problem, options.effort, cancel)?;
     match options.mode {
         Mode::Exact => {
             let parts = view.solved_parts(options);
@@ -110,8 +110,8 @@ pub(crate) struct View<'a> {
     cancel: Option<Cancel>,
     /// Links that two or more jobs cross, merged.
     pub(crate) classes: Vec<LinkClass>,
-    /// How many pairs the demands on one of them may have.
-    pub(super) atoms_each: usize,
+    /// What the circle of one of them may take.
+    pub(super) allowance: Allowance,
     /// Which of them some shift could overload, with its circle.
     contended: Vec<(usize, Circle)>,
     /// Those that are over capacity but whose score no shift changes, because at most one job has edges on the circle.
@@ -220,6 +220,12 @@ fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
 
 impl<'a> View<'a> {
     pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Result<Self, SolveError> {
+        Self::new_until(problem, effort, None)
+    }
+
+    /// # Errors
+    /// [`SolveError::TooManyPhases`], and [`SolveError::Cancelled`].
+    fn new_until(problem: &'a Problem, effort: Effort, cancel: Option<&Cancel>) -> Result<Self, SolveError> {
         // A link of one job is in no mean, and no shift changes its score.
         let classes = affinity::merge(problem, 2);
         let members = classes.iter().flat_map(|class| &problem.links()[class.link].members);
@@ -227,18 +233,31 @@ impl<'a> View<'a> {
         if phases > PHASES_ON_LINKS_MAX {
             return Err(SolveError::TooManyPhases { phases });
         }
-        let atoms_each = folded::atoms_each(classes.len());
-        Ok(Self::of_classes(problem, effort, classes, atoms_each))
+        let allowance = Allowance::of_each(classes.len());
+        Self::of_classes(problem, effort, classes, allowance, cancel)
     }
 
-    fn of_classes(problem: &'a Problem, effort: Effort, classes: Vec<LinkClass>, atoms_each: usize) -> Self {
-        let circle = |class: &LinkClass| Circle::of_link(problem, &problem.links()[class.link], class.links.len(), effort, atoms_each);
-        let all = classes.iter().enumerate().filter_map(|(c, class)| circle(class).map(|circle| (c, circle)));
-        // Jobs without edges are in the background of a circle (docs/model.md, section 2). Where at most one job is left, no
-        // shift changes the score.
-        let (contended, settled): (Vec<_>, Vec<_>) = all.partition(|(_, circle)| circle.members.len() > 1);
-        let settled = settled.into_iter().map(Settled::new).collect();
-        Self { problem, effort, cancel: None, classes, atoms_each, contended, settled }
+    fn of_classes(
+        problem: &'a Problem,
+        effort: Effort,
+        classes: Vec<LinkClass>,
+        allowance: Allowance,
+        cancel: Option<&Cancel>,
+    ) -> Result<Self, SolveError> {
+        let (mut contended, mut settled) = (Vec::new(), Vec::new());
+        for (c, class) in classes.iter().enumerate() {
+            if cancel.is_some_and(Cancel::is_cancelled) {
+                return Err(SolveError::Cancelled);
+            }
+            match Circle::of_link(problem, &problem.links()[class.link], class.links.len(), effort, allowance) {
+                // Jobs without edges are in the background of a circle (docs/model.md, section 2). Where at most one job is left, no
+                // shift changes the score.
+                Some(circle) if circle.members.len() > 1 => contended.push((c, circle)),
+                Some(circle) => settled.push(Settled::new((c, circle))),
+                None => {}
+            }
+        }
+        Ok(Self { problem, effort, cancel: cancel.cloned(), classes, allowance, contended, settled })
     }
 
     /// How many links two or more jobs cross.
@@ -437,6 +456,19 @@ mod tests {
         (0..jobs.len()).flat_map(|job| (0..=2 * DRIFT).map(move |by| (job, by))).map(|(job, by)| drifted(job, by)).fold(1.0, f64::min)
     }
 
+    #[test]
+    fn a_solve_whose_client_is_gone_ends_before_the_search() {
+        let mut builder = ProblemBuilder::new();
+        let up = [Phase { start: Ticks(0), end: Ticks(6), rate: Rate(9) }];
+        let job = |builder: &mut ProblemBuilder| builder.job(Ticks(10)).and_then(|job| builder.demand(job, &up)).unwrap();
+        let members = vec![job(&mut builder), job(&mut builder)];
+        builder.link(Rate(CAPACITY), members).unwrap();
+        let (problem, cancel) = (builder.build(), Cancel::default());
+        assert!(View::new_until(&problem, Effort::Thorough, Some(&cancel)).is_ok());
+        cancel.cancel();
+        assert_eq!(View::new_until(&problem, Effort::Thorough, Some(&cancel)).err(), Some(SolveError::Cancelled));
+    }
+
     /// Demands that are cut to their means, by a limit far below the real one: of 216 such links the gap once excluded shifts that exist,
     /// because the score that is reported and the cost that the search sees are off in different ways.
     #[test]
@@ -463,7 +495,8 @@ mod tests {
             let members = (0..2).map(|j| builder.demand(JobId(j), &phases(&jobs[j as usize])).unwrap()).collect();
             builder.link(Rate(CAPACITY), members).unwrap();
             let problem = builder.build();
-            let view = View::of_classes(&problem, Effort::Fast, affinity::merge(&problem, 2), 24);
+            let allowance = Allowance { pairs: 24, ..Allowance::ALONE };
+            let view = View::of_classes(&problem, Effort::Fast, affinity::merge(&problem, 2), allowance, None).unwrap();
             let options = Options { robust: Some(Ticks(DRIFT)), effort: Effort::Fast, ..Options::default() };
             let solution = view.combine(view.solved_parts(&options), &options);
             let shifts: Vec<u64> = solution.shifts.iter().map(|own| own.shift.0).collect();

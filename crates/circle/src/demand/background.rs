@@ -10,10 +10,8 @@ use alloc::{vec, vec::Vec};
 /// Most levels that are kept. Sums of rates that are multiples of 1 Mbit/s have at most so many on links below 65 Gbit/s, and
 /// sums of rounded rates far fewer; beyond it neighbours are merged, which `blur` accounts for.
 const LEVELS_MAX: usize = 1 << 16;
-/// Fewest levels that are kept, however many jobs there are.
-const LEVELS_MIN: usize = 1 << 7;
-/// Terms of all convolutions of one link together: a tenth of a second at most.
-const TERMS_MAX: usize = 1 << 21;
+/// Fewest levels that are kept, however many jobs and links there are.
+const LEVELS_MIN: usize = 1 << 6;
 /// Most levels of one job; neighbours are merged beyond it.
 const JOB_LEVELS_MAX: usize = 1 << 6;
 /// Up to so many shifted lists are merged one after the other; more are sorted.
@@ -45,14 +43,14 @@ impl Background {
         self.atoms.last().map_or(0.0, |atom| atom.0)
     }
 
-    /// The sum of independent variables, each a list of (level, probability).
-    pub(crate) fn new(jobs: Vec<Vec<(f64, f64)>>) -> Self {
+    /// The sum of independent variables, each a list of (level, probability), by convolutions of about so many terms together.
+    pub(crate) fn new(jobs: Vec<Vec<(f64, f64)>>, terms_max: usize) -> Self {
         let mut background = Self::default();
         // A convolution makes at most `levels_max` times the levels of the job, so with this quotient all of them stay within
-        // `TERMS_MAX`, unless `LEVELS_MIN` forbids it.
+        // `terms_max`, unless `LEVELS_MIN` forbids it.
         let terms: usize = jobs.iter().map(Vec::len).sum();
         let terms = terms.min(JOB_LEVELS_MAX * jobs.len());
-        let levels_max = (TERMS_MAX / terms.max(1)).clamp(LEVELS_MIN, LEVELS_MAX);
+        let levels_max = (terms_max / terms.max(1)).clamp(LEVELS_MIN, LEVELS_MAX);
         for mut job in jobs {
             job.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
             // The difference of at most `worst` holds at every level of the other demands, and so in their mean: the blurs of all
@@ -159,11 +157,14 @@ fn merged(a: &[(f64, f64)], b: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f6
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::demand::allowance::Allowance;
+
+    const ALONE: usize = Allowance::ALONE.terms;
 
     /// Ten jobs that send 2^i Mbit/s half of the time: every level from 0 to 1023 is equally likely.
     #[test]
     fn independent_jobs_add_up() {
-        let bits = Background::new((0..10).map(|i| vec![(0.0, 0.5), (f64::from(1 << i), 0.5)]).collect());
+        let bits = Background::new((0..10).map(|i| vec![(0.0, 0.5), (f64::from(1 << i), 0.5)]).collect(), ALONE);
         assert_eq!(bits.atoms.len(), 1_024);
         assert!((bits.mean - 511.5).abs() < 1e-9);
         for capacity in [-7.0, 0.0, 0.5, 511.0, 1_000.25, 1_023.0, 2_000.0] {
@@ -176,7 +177,7 @@ mod tests {
     #[test]
     fn merged_levels_are_off_by_no_more_than_the_blur() {
         let job = |i: u32| vec![(0.0, 0.7), (1_000.0 + f64::from(i * i * i) / 7.0, 0.3)];
-        let all = Background::new((0..18).map(job).collect());
+        let all = Background::new((0..18).map(job).collect(), ALONE);
         let mut exact = vec![(0.0, 1.0)];
         (0..18).for_each(|i| exact = convolved(&exact, &job(i)));
         assert!(exact.len() > LEVELS_MAX && all.atoms.len() <= LEVELS_MAX && all.blur > 0.0);

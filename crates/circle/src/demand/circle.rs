@@ -6,6 +6,7 @@ use num_integer::Integer as _;
 use petgraph::unionfind::UnionFind;
 
 use super::{
+    allowance::Allowance,
     background::Background,
     distribution,
     folded::{self, Folded},
@@ -59,18 +60,20 @@ pub(crate) struct Circle {
     pub(crate) least_cost: f64,
     /// Mean demand of all jobs beyond the capacity, in Mbit/s: no shifts have less excess, blur or not.
     pub(crate) overfull: f64,
+    /// How many sums of levels may be made to find the least cost.
+    sums_max: usize,
 }
 
 impl Circle {
     /// A circle of that perimeter. `members` are (job, phases, period), none of them silent.
     #[cfg(test)]
     pub(crate) fn new(capacity: u64, multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64) -> Self {
-        Self::around((capacity, usize::MAX), multiplicity, members, perimeter, &vec![false; members.len()])
+        Self::around((capacity, Allowance::UNLIMITED), multiplicity, members, perimeter, &vec![false; members.len()])
     }
 
-    /// A circle of that perimeter, on which the `loose` members are seen as the mean over all their turns; of a link with a capacity and as
-    /// many pairs as its demands may have ([`folded::atoms_each`]).
-    fn around(link: (u64, usize), multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64, loose: &[bool]) -> Self {
+    /// A circle of that perimeter, on which the `loose` members are seen as the mean over all their turns; of a link with a capacity and
+    /// what its circle may take.
+    fn around(link: (u64, Allowance), multiplicity: usize, members: &[(usize, &[Phase], u64)], perimeter: u64, loose: &[bool]) -> Self {
         // On a circle whose perimeter divides `M` each job is folded to the gcd with that perimeter (docs/model.md, section 2).
         let mut circle = Self::folded(link, members, |m| if loose[m] { 1 } else { members[m].2.gcd(&perimeter) });
         circle.perimeter = perimeter;
@@ -88,7 +91,7 @@ impl Circle {
     }
 
     /// The circle on which every coupling is kept, however long it is: only good for one sum of all members.
-    pub(crate) fn uncut(problem: &Problem, link: &ProblemLink, atoms_max: usize) -> Self {
+    pub(crate) fn uncut(problem: &Problem, link: &ProblemLink, allowance: Allowance) -> Self {
         let active = active(problem, link);
         let fold = |m: usize| {
             let own = active[m].2;
@@ -96,14 +99,16 @@ impl Circle {
             // `G_j` without `M`, which may not fit: gcd(T_j, M) is the LCM of the gcds with the others, and divides `T_j`.
             others.fold(1_u64, |l, (_, other)| l.lcm(&own.gcd(&other.2)))
         };
-        Self::folded((link.capacity.0, atoms_max), &active, fold)
+        Self::folded((link.capacity.0, allowance), &active, fold)
     }
 
     /// Members by (job, phases, period), each folded to the period that `fold` says.
-    fn folded((capacity, atoms_max): (u64, usize), members: &[(usize, &[Phase], u64)], fold: impl Fn(usize) -> u64) -> Self {
+    fn folded((capacity, allowance): (u64, Allowance), members: &[(usize, &[Phase], u64)], fold: impl Fn(usize) -> u64) -> Self {
         let periods: Vec<u64> = (0..members.len()).map(fold).collect();
-        let atoms: Vec<usize> = members.iter().zip(&periods).map(|(m, &period)| folded::atoms_max(m.1, m.2, period)).collect();
-        let kept = folded::kept(&atoms, atoms_max);
+        // A demand that does not repeat has one level in each piece, and nothing to leave out.
+        let atoms = |(m, &period): (&(usize, &[Phase], u64), &u64)| if m.2 == period { 0 } else { folded::atoms_max(m.1, m.2, period) };
+        let atoms: Vec<usize> = members.iter().zip(&periods).map(atoms).collect();
+        let kept = folded::kept(&atoms, allowance.pairs);
         let member = |(m, &(job, phases, period)): (usize, &(usize, &[Phase], u64))| {
             let folded = Folded::whole_or_cut(phases, period, periods[m], !kept[m]);
             OnCircle { job, folded, edges: edges(phases, period), class: 0 }
@@ -112,24 +117,31 @@ impl Circle {
         let merged: f64 = all.iter().map(|on| on.folded.blur).sum();
         // A job of one piece has no edges here, so its demand is a part of the background (docs/model.md, section 2).
         let (members, constant): (Vec<OnCircle>, Vec<OnCircle>) = all.into_iter().partition(|on| on.folded.starts.len() > 1);
-        let background = Background::new(constant.iter().map(|on| on.folded.distribution(0)).collect());
+        let background = Background::new(constant.iter().map(|on| on.folded.distribution(0)).collect(), allowance.terms);
         let blur = merged + background.blur;
         let mean = members.iter().map(|on| on.folded.mean).sum::<f64>() + background.mean;
         // Jensen: a mean excess is at least the excess of the mean, so no shifts and no dropped couplings get below it.
         let overfull = (mean - capacity as f64).max(0.0);
-        Self { perimeter: 1, capacity: capacity as f64, weight: 0.0, members, background, blur, least_cost: 0.0, overfull }
+        let sums_max = allowance.sums;
+        Self { perimeter: 1, capacity: capacity as f64, weight: 0.0, members, background, blur, least_cost: 0.0, overfull, sums_max }
     }
 
     /// The circle of a link that some shifts could overload; `None` when its score does not depend on shifts: at most one job
-    /// sends, or all peaks together fit. Its demands have as many pairs as `atoms_max` at most.
-    pub(crate) fn of_link(problem: &Problem, link: &ProblemLink, multiplicity: usize, effort: Effort, atoms_max: usize) -> Option<Self> {
+    /// sends, or all peaks together fit. It takes as much as it is allowed.
+    pub(crate) fn of_link(
+        problem: &Problem,
+        link: &ProblemLink,
+        multiplicity: usize,
+        effort: Effort,
+        allowance: Allowance,
+    ) -> Option<Self> {
         let active = active(problem, link);
         let peak = |phases: &[Phase]| phases.iter().map(|p| p.rate.0).max().unwrap_or(0);
         if active.len() < 2 || active.iter().map(|m| peak(m.1)).sum::<u64>() <= link.capacity.0 {
             return None;
         }
         let periodic: Vec<Periodic> = active.iter().map(|m| Periodic::new(m.1, m.2)).collect();
-        let around = |on: &Perimeter| Self::around((link.capacity.0, atoms_max), multiplicity, &active, on.ticks, &on.loose);
+        let around = |on: &Perimeter| Self::around((link.capacity.0, allowance), multiplicity, &active, on.ticks, &on.loose);
         let negligible = NEGLIGIBLE * link.capacity.0 as f64;
         let whole = perimeter(&periodic, effort.pieces_max());
         let short = REPEATS_MAX * periodic.iter().map(Periodic::pieces).sum::<u64>();
@@ -139,7 +151,7 @@ impl Circle {
         }
         // A circle that is too long to be swept needs not be: sums on smaller ones can still be short.
         if whole.blur > 0.0 && active.len() <= distribution::SUMMANDS_MAX {
-            let mut circle = Self::uncut(problem, link, atoms_max);
+            let mut circle = Self::uncut(problem, link, allowance);
             circle.perimeter = PERIMETER_LONG;
             circle.finish(multiplicity);
             if circle.members.len() > 1 && circle.blur == 0.0 && distribution::are_short(&circle, effort) {
@@ -206,16 +218,8 @@ impl Circle {
             return false;
         }
         // Equal sums are one level, so equal rates keep the list short however many jobs there are.
-        let mut sums = vec![0.0_f64];
-        for f in unlocked() {
-            sums = f.levels.iter().flat_map(|level| sums.iter().map(move |sum| sum + level)).collect();
-            sums.sort_unstable_by(f64::total_cmp);
-            sums.dedup();
-            if sums.len() > most {
-                return true;
-            }
-        }
-        false
+        let mut sums = Sums::new(self.sums_max);
+        unlocked().any(|f| !sums.add(&f.levels, most))
     }
 
     /// The most that merging levels at their mean can be off by: the distance between neighbours of [`super::levels::LEVELS_MAX`] levels is
@@ -228,7 +232,7 @@ impl Circle {
     /// excess is at least that of the two sums around the mean (the excess is convex in the level).
     fn least_cost(&self) -> f64 {
         let mean: f64 = self.members.iter().map(|m| m.folded.mean).sum();
-        let (below, above) = around_mean(self.members.iter().map(|m| m.folded.reached()), mean);
+        let (below, above) = around_mean(self.members.iter().map(|m| m.folded.reached()), mean, self.sums_max);
         let (low, high) = (self.excess_at(below), self.excess_at(above));
         // The chord of the convex excess between the two sums, read at the mean (bound 2 of docs/model.md, section 6).
         let share = if above > below { (mean - below) / (above - below) } else { 0.0 };
@@ -243,25 +247,60 @@ fn active<'a>(problem: &'a Problem, link: &ProblemLink) -> Vec<(usize, &'a [Phas
     all.filter(|m| !m.1.is_empty()).collect()
 }
 
-/// Most sums of levels that are told apart for [`Circle::least_cost`].
+/// Most sums of levels of half of the jobs that are told apart for [`Circle::least_cost`].
 const SUMS_MAX: usize = 1 << 12;
 
-/// The sums of one level of each job that are next to `mean`, below and above; `mean` twice where there are too many sums.
-fn around_mean<'a>(levels: impl Iterator<Item = &'a [f64]>, mean: f64) -> (f64, f64) {
-    let mut sums = vec![0.0_f64];
+/// The sums of one level of each of some jobs, ascending.
+struct Sums {
+    all: Vec<f64>,
+    /// How many more may be made.
+    left: usize,
+}
+
+impl Sums {
+    fn new(left: usize) -> Self {
+        Self { all: vec![0.0], left }
+    }
+
+    /// Adds a job of these levels; false if there are more than `most` sums then, or too many to make them.
+    fn add(&mut self, levels: &[f64], most: usize) -> bool {
+        let count = self.all.len().saturating_mul(levels.len());
+        let Some(left) = self.left.checked_sub(count) else { return false };
+        self.left = left;
+        let mut all: Vec<f64> = Vec::with_capacity(count);
+        all.extend(levels.iter().flat_map(|level| self.all.iter().map(move |sum| sum + level)));
+        // The sums of each level ascend already, and a stable sort merges such runs.
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        self.all = all;
+        self.all.len() <= most
+    }
+}
+
+/// The sums of one level of each job that are next to `mean`, below and above; `mean` twice where there are too many sums, or where more
+/// than `made_max` would have to be made.
+fn around_mean<'a>(levels: impl Iterator<Item = &'a [f64]>, mean: f64, made_max: usize) -> (f64, f64) {
+    // The jobs are in two halves: every sum is one of this half and one of that.
+    let (mut first, mut second) = (Sums::new(made_max / 2), Sums::new(made_max / 2));
     for own in levels {
-        sums = own.iter().flat_map(|level| sums.iter().map(move |sum| sum + level)).collect();
-        sums.sort_unstable_by(f64::total_cmp);
-        sums.dedup();
-        if sums.len() > SUMS_MAX {
+        let shorter = if first.all.len() <= second.all.len() { &mut first } else { &mut second };
+        if !shorter.add(own, SUMS_MAX) {
             return (mean, mean);
         }
     }
-    let next = sums.partition_point(|s| *s < mean);
-    let above = sums.get(next).copied().unwrap_or(mean);
-    let below = next.checked_sub(1).map_or(above, |i| sums[i]);
-    // Where rounding puts the mean below all sums, the mean itself gives Jensen's bound, which is weaker and always true.
-    if below <= mean && mean <= above { (below, above) } else { (mean, mean) }
+    let (mut below, mut above) = (f64::NEG_INFINITY, f64::INFINITY);
+    let mut rest = &second.all[..];
+    // As one half ascends, the part of the other that reaches the mean with it grows from its end: each sum is looked at once.
+    for sum in &first.all {
+        while let Some(reaches) = rest.last().map(|last| sum + last).filter(|reached| *reached >= mean) {
+            above = above.min(reaches);
+            rest = &rest[..rest.len() - 1];
+        }
+        below = rest.last().map_or(below, |last| below.max(sum + last));
+    }
+    let below = if below.is_finite() { below } else { above };
+    // Where rounding puts the mean outside of all sums, the mean itself gives Jensen's bound, which is weaker and always true.
+    if below <= mean && mean <= above && above.is_finite() { (below, above) } else { (mean, mean) }
 }
 
 /// Finds the coupling classes.
@@ -312,8 +351,8 @@ mod tests {
         let short = [Phase { start: Ticks(0), end: Ticks(50), rate: Rate(900) }];
         let mut members: Vec<(usize, &[Phase], u64)> = (0..40).map(|j| (j, phases.as_slice(), 7_000 * (j as u64 + 2))).collect();
         members.push((40, &short, 7_000 * 60));
-        let most = folded::atoms_each(1);
-        let circle = Circle::around((1_000, most), 1, &members, 3_500, &[false; 41]);
+        let most = Allowance::ALONE.pairs;
+        let circle = Circle::around((1_000, Allowance::ALONE), 1, &members, 3_500, &[false; 41]);
         let pairs = |on: &OnCircle| (0..on.folded.starts.len()).map(|piece| on.folded.atoms(piece).len()).sum::<usize>();
         assert!(circle.members.iter().map(pairs).sum::<usize>() <= most);
         let cut = |on: &OnCircle| on.folded.blur > 0.0;

@@ -15,16 +15,6 @@ use crate::model::problem::Phase;
 
 /// Most (level, probability) pairs in one folded demand: 16 MiB. Above it a piece keeps only its mean.
 const FOLD_ATOMS_MAX: usize = 1 << 20;
-/// The same in all folded demands of a problem that have several levels in a piece, as far as its links get no less than [`LINK_ATOMS_MIN`]: so
-/// jobs of many phases take memory and time as few of them do, however many they are.
-const PROBLEM_ATOMS_MAX: usize = 1 << 22;
-/// No link gets less of that: 50 jobs of 16 phases and as many levels each.
-const LINK_ATOMS_MIN: usize = 1 << 16;
-
-/// How many pairs the demands on one of so many links may have.
-pub(crate) fn atoms_each(links: usize) -> usize {
-    (PROBLEM_ATOMS_MAX / links.max(1)).max(LINK_ATOMS_MIN)
-}
 
 /// Which of the demands that have so many pairs at most keep them: as many as fit, the smaller first.
 pub(crate) fn kept(atoms: &[usize], atoms_max: usize) -> Vec<bool> {
@@ -380,7 +370,6 @@ mod tests {
         assert_eq!(kept(&[5, 3, 9, 3], 10), [false, true, false, true]);
         assert_eq!(kept(&[FOLD_ATOMS_MAX + 1, FOLD_ATOMS_MAX], usize::MAX), [false, true]);
         assert_eq!(kept(&[usize::MAX, usize::MAX], usize::MAX), [false; 2]);
-        assert_eq!((atoms_each(1), atoms_each(0), atoms_each(64), atoms_each(1 << 20)), (1 << 22, 1 << 22, 1 << 16, 1 << 16));
         // What a demand really has is never more.
         for (period, turns) in [(12, 1), (6, 2), (4, 3)] {
             let phases = [phase(1, 3, 10), phase(4, 7, 20), phase(9, 11, 10)];

@@ -1,5 +1,6 @@
 //! The demand of jobs on a link: folded onto the reduced circle, sums of it, and what one more job adds.
 
+pub(crate) mod allowance;
 pub(crate) mod background;
 pub(crate) mod circle;
 pub(crate) mod distribution;

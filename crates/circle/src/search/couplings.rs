@@ -17,6 +17,8 @@ use crate::budget::Budget;
 const JOBS_MAX: usize = 32;
 /// Work of one alignment that is listed and sorted among thousands.
 const LISTED_WORK: u64 = 2;
+/// Work to find the other on one circle of a job, and to see whether both meet there as on the one before.
+const CIRCLE_WORK: u64 = 2;
 
 /// How closely each pair of jobs is coupled.
 #[derive(Clone, Debug)]
@@ -128,6 +130,7 @@ impl Couplings {
         into: &mut Vec<u64>,
     ) -> bool {
         let Some(shift) = placed[head] else { return true };
+        budget.charge(CIRCLE_WORK * group.jobs[job].on.len() as u64);
         let lock = group.jobs[job].lock;
         if self.modulus.is_empty() {
             return group.alignments(job, head, shift, true, into);
@@ -177,8 +180,8 @@ impl Couplings {
         let g = self.modulus[job * self.jobs + head];
         group.jobs[job].on.iter().all(|&(c, m)| {
             let circle = &group.circles[c];
-            let common = group.jobs[head].on.iter().find(|on| on.0 == c);
-            common.is_none_or(|&(_, o)| circle.members[m].folded.period.gcd(&circle.members[o].folded.period) == g)
+            let common = group.jobs[head].on_circle(c);
+            common.is_none_or(|(_, o)| circle.members[m].folded.period.gcd(&circle.members[o].folded.period) == g)
         })
     }
 

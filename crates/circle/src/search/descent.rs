@@ -86,6 +86,10 @@ fn descend(
         }
         let before = cost;
         for &job in order {
+            // Each job stands at the best of its shifts that was looked at, so a sweep may end with any.
+            if workspace.budget.is_far_over() {
+                break;
+            }
             let (shift, _) = best_shift(group, couplings, job, &placed, shifts[job], workspace);
             placed[job] = Some(shift);
             shifts[job] = shift;

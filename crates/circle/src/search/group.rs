@@ -7,6 +7,7 @@ use alloc::{vec, vec::Vec};
 
 use num_integer::Integer as _;
 
+use super::PROOF_JOBS_MAX;
 use crate::{
     Effort,
     demand::{
@@ -23,9 +24,9 @@ const PLAIN_REPEATS: u64 = 5;
 const SWEEP_PIECES: u64 = 256;
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
 const ALIGNMENTS_MIN: u64 = 64;
-/// How many times as many lookups two jobs have who share one circle with nobody: of a hundred phases each, all alignments are looked at, which takes
-/// a tenth of a second.
-const ALONE_LOOKUPS: u64 = 1 << 4;
+/// How many times as many lookups two jobs have who meet nobody else: of a hundred phases each on one circle, all alignments are looked at,
+/// which takes a tenth of a second.
+const ALONE_LOOKUPS: u64 = 1 << 5;
 /// Fewest alignments of a pair that are kept where many groups share the work.
 const ALIGNMENTS_MIN_SHARED: u64 = 8;
 /// A group with less work than this, in units of 10 ns, shares with many.
@@ -35,7 +36,7 @@ const WORK_PER_LOOKUP: u64 = 4;
 /// Work of a look per piece that is sorted, in units of 10 ns, and cells of its table that are filled in one unit.
 const WORK_PER_PIECE: u64 = 4;
 const CELLS_PER_WORK: u64 = 8;
-/// Most cells of such a table: 128 MiB.
+/// Most cells of such tables of all jobs: 16 bytes each, 256 MiB.
 const CELLS_MAX: u64 = 1 << 24;
 
 /// One job of a group.
@@ -43,10 +44,19 @@ const CELLS_MAX: u64 = 1 << 24;
 pub(crate) struct GroupJob {
     /// The modulus of the job's shift: the LCM of its folded periods over the circles it is on.
     pub(crate) lock: u64,
-    /// (circle, member index) pairs.
+    /// (circle, member index) pairs, by circle.
     pub(crate) on: Vec<(usize, usize)>,
     /// Mean demand over capacity, summed over its circles: the big ones are placed first.
     pub(crate) weight: f64,
+    /// Pieces of its demands on all of them.
+    pieces: u64,
+}
+
+impl GroupJob {
+    /// The job on that circle: its pair of [`Self::on`].
+    pub(crate) fn on_circle(&self, circle: usize) -> Option<(usize, usize)> {
+        self.on.binary_search_by_key(&circle, |on| on.0).ok().map(|i| self.on[i])
+    }
 }
 
 /// Jobs and circles that must be optimised together.
@@ -69,7 +79,7 @@ pub(crate) struct Group {
 impl Group {
     /// Groups circles whose members' `job` fields index `0..jobs`.
     pub(crate) fn new(jobs: usize, circles: Vec<Circle>, effort: Effort) -> Self {
-        let mut group_jobs: Vec<GroupJob> = (0..jobs).map(|_| GroupJob { lock: 1, on: Vec::new(), weight: 0.0 }).collect();
+        let mut group_jobs: Vec<GroupJob> = (0..jobs).map(|_| GroupJob { lock: 1, on: Vec::new(), weight: 0.0, pieces: 0 }).collect();
         for (c, circle) in circles.iter().enumerate() {
             for (m, on) in circle.members.iter().enumerate() {
                 let job = &mut group_jobs[on.job];
@@ -77,6 +87,7 @@ impl Group {
                 job.lock = job.lock.lcm(&on.folded.period);
                 job.on.push((c, m));
                 job.weight += on.folded.mean / circle.capacity;
+                job.pieces += on.folded.starts.len() as u64;
             }
         }
         let plain: Vec<bool> = circles.iter().map(is_plain).collect();
@@ -88,7 +99,7 @@ impl Group {
 
     /// Lookups that an effort spends on a pair. Two jobs on one circle are all that their search has to do, so it may take longer.
     fn lookups(&self, effort: Effort) -> u64 {
-        let is_alone = effort != Effort::Fast && self.jobs.len() == 2 && self.circles.len() == 1;
+        let is_alone = effort != Effort::Fast && self.jobs.len() == 2;
         effort.lookups_max() * if is_alone { ALONE_LOOKUPS } else { 1 }
     }
 
@@ -171,32 +182,38 @@ impl Group {
         self.jobs.iter().filter(|j| j.lock > 1).count()
     }
 
-    /// Whether to see once how the cost answers to the shift of each job is more than all the `work` that is left, or one such look more
-    /// than memory should hold.
+    /// Whether to see once how the cost of one circle answers to the shift of each job on it is more than all the `work` that is left, or
+    /// to see how that of all circles does is more than memory should hold.
     pub(crate) fn is_too_large_to_look(&self, work: u64) -> bool {
-        (0..self.circles.len()).any(|c| {
-            let levels = self.circles[c].members.iter().map(|on| on.folded.levels.len() as u64).max().unwrap_or(0);
-            let look = self.look(c, levels);
-            look.is_none_or(|look| look.saturating_mul(self.circles[c].members.len() as u64) > work)
-        })
-    }
-
-    /// The same of one job.
-    pub(crate) fn is_too_large_to_look_at(&self, job: usize, work: u64) -> bool {
-        let look = |&(c, m): &(usize, usize)| self.look(c, self.circles[c].members[m].folded.levels.len() as u64);
-        let all = self.jobs[job].on.iter().map(look).try_fold(0, |sum: u64, look| Some(sum.saturating_add(look?)));
-        all.is_none_or(|all| all > work)
-    }
-
-    /// The work of one look at how a circle answers to the shift of a job of so many levels: a table of the pieces around the circle by
-    /// these levels, where the circle is swept. `None` if memory should not hold that.
-    fn look(&self, circle: usize, levels: u64) -> Option<u64> {
-        if !self.swept[circle] {
-            return Some(0);
+        // A search for proof looks at so many jobs at a time, and descent at one.
+        let at_once = self.jobs.len().min(PROOF_JOBS_MAX) as u64;
+        let mut of_jobs = vec![Look::default(); self.jobs.len()];
+        for (c, circle) in self.circles.iter().enumerate() {
+            let (mut here, pieces) = (Look::default(), self.swept_pieces(c));
+            for on in &circle.members {
+                let look = Look::new(pieces, on);
+                here = here.and(look);
+                of_jobs[on.job] = of_jobs[on.job].and(look);
+            }
+            if here.work > work {
+                return true;
+            }
         }
-        let pieces = pieces(&self.circles[circle]);
-        let work = pieces.saturating_mul(WORK_PER_PIECE + levels / CELLS_PER_WORK);
-        (pieces.saturating_mul(levels) <= CELLS_MAX).then_some(work)
+        of_jobs.iter().any(|look| look.cells > CELLS_MAX / at_once)
+    }
+
+    /// Whether to see how the cost answers to the shift of one job is more than that work, or more than memory should hold.
+    pub(crate) fn is_too_large_to_look_at(&self, job: usize, work: u64) -> bool {
+        let all = self.jobs[job].on.iter().fold(Look::default(), |all, &(c, m)| {
+            let on = &self.circles[c].members[m];
+            all.and(Look::new(self.swept_pieces(c), on))
+        });
+        all.work > work || all.cells > CELLS_MAX
+    }
+
+    /// Pieces that a sweep around a circle meets; none where it is not swept.
+    fn swept_pieces(&self, circle: usize) -> u64 {
+        if self.swept[circle] { pieces(&self.circles[circle]) } else { 0 }
     }
 
     /// How the cost answers to a shift of `job`, the others being present as `others` says.
@@ -217,7 +234,7 @@ impl Group {
         let mut before: Option<(&OnCircle, &OnCircle)> = None;
         self.jobs[job].on.iter().filter_map(move |&(c, m)| {
             let members = &self.circles[c].members;
-            let &(_, o) = self.jobs[other].on.iter().find(|on| on.0 == c)?;
+            let (_, o) = self.jobs[other].on_circle(c)?;
             let common = Common::new(&members[m], &members[o])?;
             let again = |b: (&OnCircle, &OnCircle)| b.0.meets_as(common.mine) && b.1.meets_as(common.theirs);
             (!before.replace((common.mine, common.theirs)).is_some_and(again)).then_some(common)
@@ -240,7 +257,7 @@ impl Group {
         for common in self.common(job, other) {
             let (g, pairs) = (common.modulus, common.count());
             let laps = within / g;
-            let (pair_step, lap_step) = self.steps(&common, laps);
+            let (pair_step, lap_step) = self.steps(job, &common, laps);
             complete &= pair_step == 1 && lap_step == 1;
             let mut see = |meeting: Meeting| {
                 if convex && !meeting.opposite {
@@ -267,28 +284,28 @@ impl Group {
 
     /// Whether [`Self::alignments`] of the two lists all, and no selection.
     pub(crate) fn lists_all(&self, job: usize, other: usize) -> bool {
-        self.common(job, other).all(|common| self.steps(&common, self.jobs[job].lock / common.modulus) == (1, 1))
+        self.common(job, other).all(|common| self.steps(job, &common, self.jobs[job].lock / common.modulus) == (1, 1))
     }
 
     /// Every how manieth pair of edges, and of the `laps` of each pair, is looked at: too many alignments are thinned out evenly, pairs
     /// of edges first. A selection proves nothing.
-    fn steps(&self, common: &Common<'_>, laps: u64) -> (u64, u64) {
+    fn steps(&self, job: usize, common: &Common<'_>, laps: u64) -> (u64, u64) {
         let pairs = common.count().max(1);
-        let most = self.alignments_max(common.mine.folded.starts.len() as u64);
+        let most = self.alignments_max(job);
         (pairs.div_ceil(most), laps.div_ceil((most / pairs).max(1)))
     }
 
-    /// Most alignments of a pair that are looked at, where one shift takes so many lookups.
-    fn alignments_max(&self, pieces: u64) -> u64 {
-        (self.lookups_max / pieces).max(self.alignments_min)
+    /// Most alignments of `job` with another that are looked at: one shift of the job takes a lookup for each of its pieces, on all of its
+    /// circles.
+    fn alignments_max(&self, job: usize) -> u64 {
+        (self.lookups_max / self.jobs[job].pieces.max(1)).max(self.alignments_min)
     }
 
     /// Whether so many congruent shifts of all opposite meetings of the two are more than are looked at.
     pub(crate) fn too_many(&self, job: usize, other: usize, laps: u64) -> bool {
         // About half of the meetings of two jobs are opposite.
-        let many =
-            |common: Common<'_>| common.count().div_ceil(2) * laps.max(1) > self.alignments_max(common.mine.folded.starts.len() as u64);
-        self.common(job, other).any(many)
+        let most = self.alignments_max(job);
+        self.common(job, other).any(|common| common.count().div_ceil(2) * laps.max(1) > most)
     }
 
     /// Shifts of `job` at which one of its edges meets an opposite edge of `other`, placed at `shift`, modulo what locks the two.
@@ -299,6 +316,26 @@ impl Group {
         }
         into.sort_unstable();
         into.dedup();
+    }
+}
+
+/// What a look at a job takes: on a circle that is swept, a table of the pieces around it by the levels of the job.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    /// In units of 10 ns.
+    work: u64,
+    cells: u64,
+}
+
+impl Look {
+    /// At a job on a circle of so many pieces.
+    fn new(pieces: u64, on: &OnCircle) -> Self {
+        let levels = on.folded.levels.len() as u64;
+        Self { work: pieces.saturating_mul(WORK_PER_PIECE + levels / CELLS_PER_WORK), cells: pieces.saturating_mul(levels) }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { work: self.work.saturating_add(other.work), cells: self.cells.saturating_add(other.cells) }
     }
 }
 

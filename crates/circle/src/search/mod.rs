@@ -61,8 +61,8 @@ pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effor
         let cost = group.cost(&shifts, workspace);
         return Optimum { found: Incumbent { cost, shifts }, bound: cost };
     }
-    // Circles of a ranking are short, and its budget is a guide.
-    if effort != Effort::Fast && group.is_too_large_to_look(workspace.budget.left()) {
+    // The budget of a ranking is a guide, and memory is none.
+    if group.is_too_large_to_look(if effort == Effort::Fast { u64::MAX } else { workspace.budget.left() }) {
         return Optimum { found: sampled(group, fixed, least, workspace), bound: least };
     }
     if bodies <= EXACT_JOBS_MAX {
@@ -77,7 +77,7 @@ pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effor
     let bound = workspace.within(all / BOUND_SHARE, |workspace| {
         if fixed.iter().any(Option::is_some) {
             // Circle by circle the fixed jobs would be free to move, which weakens the bound.
-            Search::new(group, fixed, workspace).bound_here(None).bound
+            Search::new(group, fixed, workspace).root_bound()
         } else {
             bound_by_circles(group, effort, workspace)
         }
@@ -163,15 +163,20 @@ const BOUND_SHARE: u64 = 4;
 /// the other circles. Few jobs on a circle are solved; of many, only the first node is bounded.
 fn bound_by_circles(group: &Group, effort: Effort, workspace: &mut Workspace) -> f64 {
     let each = workspace.budget.left() / group.circles.len().max(1) as u64;
-    let mut bound = |c| {
+    let bound = |c, workspace: &mut Workspace| {
         let alone = group.circle_alone(c);
         workspace.within(each, |workspace| {
             if effort != Effort::Fast && alone.bodies() <= EXACT_JOBS_MAX {
                 return optimum(&alone, effort, workspace).bound;
             }
             let free = vec![None; alone.jobs.len()];
-            Search::new(&alone, &free, workspace).bound_here(None).bound.max(alone.least_cost())
+            Search::new(&alone, &free, workspace).root_bound().max(alone.least_cost())
         })
     };
-    (0..group.circles.len()).map(&mut bound).sum()
+    let mut sum = 0.0;
+    for (c, circle) in group.circles.iter().enumerate() {
+        // One job more on a circle of many is a look more, so the rest of them may have to do with a bound that is known already.
+        sum += if workspace.budget.is_spent() { circle.least_cost } else { bound(c, workspace) };
+    }
+    sum
 }
