@@ -26,7 +26,7 @@ pub use answer::{
     adjust::{Adjustment, adjust},
     pad,
     solution::{JobShift, LinkScore, Mode, Optimality, Options, Outcome, Robust, Solution, SolveError},
-    solve::{evaluate, solve, solve_until},
+    solve::{evaluate, evaluate_within, solve, solve_until},
 };
 pub use budget::{Cancel, Effort};
 pub use model::{

@@ -94,7 +94,7 @@ fn mutated_documents_never_panic() {
                 taken += 1;
                 let mode = if seed % 4 == 0 { Mode::Cassini } else { Mode::Exact };
                 // Any answer will do, also an error value; what must not happen is a panic or a hang.
-                if let Ok(solution) = solve(&scenario.problem, &Options { mode, effort: Effort::Fast, robust: None }) {
+                if let Ok(solution) = solve(&scenario.problem, &Options { mode, effort: Effort::Fast, ..Options::default() }) {
                     assert!(solution.mean_score.is_finite(), "seed {seed}");
                 }
             }

@@ -53,6 +53,7 @@ pub fn predict_turns(jobs: &[FluidJob], links: &[FluidLink<'_>], group: &Group, 
 pub struct Component<'a> {
     jobs: &'a [FluidJob],
     layout: Layout,
+    work_max: Option<u64>,
 }
 
 /// How much of a run is looked at. A longer span goes on where the shorter one ended.
@@ -84,7 +85,13 @@ impl<'a> Component<'a> {
     /// Demands of unknown jobs and links without capacity are ignored.
     #[must_use]
     pub fn new(jobs: &'a [FluidJob], links: &[FluidLink<'_>]) -> Self {
-        Self { jobs, layout: Layout::new(jobs, links) }
+        Self { jobs, layout: Layout::new(jobs, links), work_max: None }
+    }
+
+    /// Each run looks at no more demands than that, where that is less than [`crate::WORK_MAX`].
+    #[must_use]
+    pub fn within(self, work_max: u64) -> Self {
+        Self { work_max: Some(work_max), ..self }
     }
 
     /// What [`predict_turns`] predicts, to be looked at before all of it has been run.
@@ -114,10 +121,10 @@ impl ByTurns<'_> {
 
     /// The mean over the first `runs` of the trial, 0 counting as one, each run so far. The spans of one run may only become longer.
     pub fn see(&mut self, span: Span, runs: u32) -> TrialTimes {
-        let Component { jobs, layout } = self.component;
+        let Component { jobs, layout, work_max } = self.component;
         for run_of in self.runs.len() as u32..runs.max(1) {
             let turns = Some(Asking::new(self.group.clone(), self.asks, self.trial.way, layout));
-            self.runs.push(Run::new(layout, Rules { turns, ..self.trial.rules(jobs, run_of) }));
+            self.runs.push(Run::new(layout, Rules { turns, work_max: *work_max, ..self.trial.rules(jobs, run_of) }));
         }
         let seen = self.runs.iter_mut().take(runs.max(1) as usize).map(|run| run.until(span.of(jobs.len())));
         TrialTimes::mean(jobs.len(), seen)

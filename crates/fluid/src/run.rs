@@ -26,6 +26,8 @@ pub(crate) struct Rules {
     pub(crate) first: Vec<u64>,
     /// How long to run, where that is not what the rules above need.
     pub(crate) length: Option<Length>,
+    /// Most demands that the run looks at, where that is less than [`WORK_MAX`].
+    pub(crate) work_max: Option<u64>,
 }
 
 /// What a run saw.
@@ -34,7 +36,7 @@ pub(crate) struct Seen {
     /// Per job.
     pub(crate) jobs: Vec<Measured>,
     pub(crate) meter: Meter,
-    /// It ended because of [`WORK_MAX`], before it saw all that it was to see.
+    /// It ended because of [`Rules::work_max`] or [`WORK_MAX`], before it saw all that it was to see.
     pub(crate) cut_short: bool,
 }
 
@@ -87,6 +89,7 @@ pub(crate) struct Run<'a> {
     now: u64,
     /// Jobs that ended or began something so far.
     events: usize,
+    work_max: u64,
 }
 
 /// Runs all jobs until they are steady or a bound is met; with jitter or by turns, always to the bound.
@@ -100,7 +103,7 @@ pub(crate) fn run(layout: &Layout, rules: Rules) -> Seen {
 impl<'a> Run<'a> {
     /// Nothing has happened yet. The length is that of [`Run::until`].
     pub(crate) fn new(layout: &'a Layout, rules: Rules) -> Self {
-        let Rules { gates, jitter, turns, first, length } = rules;
+        let Rules { gates, jitter, turns, first, length, work_max } = rules;
         let n = layout.segments.len();
         let waiting = JobState { doing: Doing::Waiting, left: 0, since: 0, speed: layout.rates.one(), until: 0, started: 0 };
         let mut jobs = vec![waiting; n];
@@ -124,6 +127,7 @@ impl<'a> Run<'a> {
             meter: Meter::default(),
             now: 0,
             events: 0,
+            work_max: work_max.map_or(WORK_MAX, |most| most.min(WORK_MAX)),
         }
     }
 
@@ -133,8 +137,8 @@ impl<'a> Run<'a> {
         if self.jobs.is_empty() {
             return Seen::default();
         }
-        while !self.steady.is_over(length.bound) && self.events < self.events_max() && self.work() < WORK_MAX && !self.instant() {}
-        let cut_short = self.work() >= WORK_MAX && !self.steady.is_over(length.bound);
+        while !self.steady.is_over(length.bound) && self.events < self.events_max() && self.work() < self.work_max && !self.instant() {}
+        let cut_short = self.work() >= self.work_max && !self.steady.is_over(length.bound);
         let jobs = self.steady.measure(length.warm_up, self.now, |j| self.rest(j, self.now));
         Seen { jobs, meter: self.steady.metered_after(length.warm_up, self.meter), cut_short }
     }

@@ -129,14 +129,15 @@ impl Coupled {
     pub fn solve(&self, options: &Options) -> Result<Standing, SolverRefusal> {
         let groups = coupled_groups(&self.content, solve_whole(options));
         let cancel = Cancel::default();
+        let each = Options { work_max: options.work_max.map(|work| work / groups.len().max(1) as u64), ..*options };
         let mut found = Vec::with_capacity(groups.len());
         for group in &groups {
-            found.push(solve_group(&group.content, &self.demands, options, &cancel).map_err(|refused| refused.error)?);
+            found.push(solve_group(&group.content, &self.demands, &each, &cancel).map_err(|refused| refused.error)?);
         }
         let answer = answer(&self.content, &groups.iter().zip(&found).collect::<Vec<_>>(), &self.demands, options);
         let shifts: Vec<Ticks> = answer.shifts.iter().map(|s| Ticks(s.shift)).collect();
         // The shifts are scored again as every later reader scores them, so that both get the same score to the last bit.
-        let scored = circle::evaluate(&self.problem, &shifts).map_err(SolverRefusal::Solve)?;
+        let scored = circle::evaluate_within(&self.problem, &shifts, options.work_max).map_err(SolverRefusal::Solve)?;
         Ok(Standing { slacks: answer.shifts.iter().map(|s| Nanos(s.slack)).collect(), ..self.standing(&scored) })
     }
 
@@ -169,16 +170,17 @@ impl Coupled {
     /// Which members should take turns with which, and what their iterations take then. The parameters are those of
     /// [`turns::Question`].
     #[must_use]
-    pub fn take_turns(&self, jitter_permille: u32, tried_max: usize) -> turns::Advice {
+    pub fn take_turns(&self, jitter_permille: u32, limits: turns::Limits) -> turns::Advice {
         let Fluid { jobs, links, free, asks } = &self.fluid();
-        turns::advise(&turns::Question { jobs, gpus: &self.content.gpus, free, links, asks, jitter_permille, tried_max })
+        turns::advise(&turns::Question { jobs, gpus: &self.content.gpus, free, links, asks, jitter_permille, limits })
     }
 
     /// What iterations take with nobody kept apart, as [`Self::take_turns`] says it of `free`, and nothing else is tried.
     #[must_use]
     pub fn take_none(&self, jitter_permille: u32) -> Vec<Nanos> {
         let Fluid { jobs, links, free, asks } = &self.fluid();
-        let question = turns::Question { jobs, gpus: &self.content.gpus, free, links, asks, jitter_permille, tried_max: 0 };
+        let question =
+            turns::Question { jobs, gpus: &self.content.gpus, free, links, asks, jitter_permille, limits: turns::Limits::tried(0) };
         turns::predicted(&question, turns::Taking::default()).times
     }
 

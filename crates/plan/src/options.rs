@@ -6,10 +6,7 @@ use fluid::{TOLERANCE_PERMILLE, jitter::JITTER_PERMILLE};
 use job::{Job, Placement};
 use units::Nanos;
 
-use crate::{
-    Control, Gates,
-    turns::{self, TRIED_RANKING},
-};
+use crate::{Control, Gates, turns};
 
 /// What candidates are judged on.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +61,9 @@ pub struct Options {
     pub robust: Option<Nanos>,
     /// How much work the solver may spend on each component. The default is [`Effort::Fast`], because candidates are many.
     pub effort: Effort,
+    /// Most work of the solver on one component, in units of about 10 ns, where that is less than the effort allows:
+    /// [`circle::Options::work_max`].
+    pub work_max: Option<u64>,
     /// What [`crate::rank`] sorts by.
     pub objective: Objective,
     /// What to predict of iteration times.
@@ -88,6 +88,7 @@ impl Default for Options {
             mode: Mode::Exact,
             robust: None,
             effort: Effort::Fast,
+            work_max: None,
             objective: Objective::Score,
             predict: Predictions::default(),
             headroom_permille: 0,
@@ -103,7 +104,7 @@ impl Options {
     /// How gates and jobs behave, for a prediction.
     pub(crate) fn gates(&self) -> Gates {
         let Self { tolerance_permille, jitter_permille, control, turns_objective: objective, .. } = *self;
-        Gates { tolerance_permille, jitter_permille, control, tried_max: TRIED_RANKING, objective }
+        Gates { tolerance_permille, jitter_permille, control, limits: turns::Limits::RANKING, objective }
     }
 
     /// Whether the times with all jobs held to slots are predicted.

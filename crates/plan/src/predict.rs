@@ -23,7 +23,7 @@ pub struct Gates {
     /// How jobs are kept apart that gain by it.
     pub control: Control,
     /// As in [`turns::Question`], where the control is turns.
-    pub tried_max: usize,
+    pub limits: turns::Limits,
     /// What turns are chosen for.
     pub objective: turns::Objective,
 }
@@ -175,7 +175,7 @@ pub(crate) fn predict<'p>(
         asks: &fluid.asks,
         jitter_permille: gates.jitter_permille,
         // Nobody is to be held, so nothing needs to be chosen unless somebody asks what that would bring.
-        tried_max: if gates.control == Control::Observe && !compares { 0 } else { gates.tried_max },
+        limits: if gates.control == Control::Observe && !compares { turns::Limits { tried_max: 0, ..gates.limits } } else { gates.limits },
     };
     let takes = gates.control == Control::Turns || compares;
     let turns = takes.then(|| turns::advise(&question));

@@ -106,7 +106,12 @@ pub(crate) fn solve_whole(options: &Options) -> bool {
 pub(crate) fn solve_group(content: &Content, demands: &Demands, options: &Options, cancel: &Cancel) -> Result<SolvedGroup, Unsolved> {
     let problem =
         content.problem(|d| &demands.phases[d as usize]).map_err(|(link, e)| Unsolved { link, error: UnsolvedBecause::Problem(e) })?;
-    let circle_options = circle::Options { mode: options.mode, robust: options.robust.map(|n| Ticks(n.0)), effort: options.effort };
+    let circle_options = circle::Options {
+        mode: options.mode,
+        robust: options.robust.map(|n| Ticks(n.0)),
+        effort: options.effort,
+        work_max: options.work_max,
+    };
     let solution = circle::solve_until(&problem, &circle_options, cancel).map_err(|e| {
         // The circle names one of the copies that a link has there for its weight; callers know the link only.
         let link = match &e {

@@ -40,6 +40,9 @@ pub const GAIN_MIN: f64 = 0.002;
 /// Most choices that are tried for candidates and for commits: one round over the groups of a usual component. The example
 /// `turns_mixes` shows what more choices bring.
 pub const TRIED_RANKING: usize = 24;
+/// Most demands that the runs of all choices for a component look at, about a second: each run has a limit of its own ([`fluid::WORK_MAX`]),
+/// and there may be a hundred. In `commit_bench` those of up to 32 jobs look at 2^21, those of 300 jobs at 2^28.
+pub const WORK_ALL_MAX: u64 = 1 << 30;
 /// Jobs of a component for which so many choices are tried; of more jobs, in proportion fewer.
 pub const JOBS_ALL_TRIED: usize = 8;
 /// How much longer iterations may be on average for the sake of quiet, as a share, and how much longer any job's.
@@ -90,8 +93,28 @@ pub struct Question<'a> {
     pub asks: &'a [Asks],
     /// How much Down phases vary ([`fluid::jitter`]).
     pub jitter_permille: u32,
-    /// Most choices to try, as [`TRIED_RANKING`]; 0 predicts nobody and everybody only.
+    /// How much to try.
+    pub limits: Limits,
+}
+
+/// How much is tried to find who should take turns with whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most choices; 0 predicts nobody and everybody only.
     pub tried_max: usize,
+    /// Most demands that the runs of all choices look at together.
+    pub work_max: u64,
+}
+
+impl Limits {
+    /// For candidates and for commits.
+    pub const RANKING: Self = Self::tried(TRIED_RANKING);
+
+    /// So many choices, with work for each component as where candidates are ranked.
+    #[must_use]
+    pub const fn tried(tried_max: usize) -> Self {
+        Self { tried_max, work_max: WORK_ALL_MAX }
+    }
 }
 
 /// Who takes turns with whom, and at which price.
@@ -252,7 +275,8 @@ pub fn advise(question: &Question<'_>) -> Advice {
 /// Tests ask for whole runs of every choice: then none is given up early.
 fn advise_by(question: &Question<'_>, gives_up: bool) -> Advice {
     let is_small = question.jobs.len() <= SEARCHED_JOBS_MAX;
-    let question = &Question { tried_max: if is_small { question.tried_max } else { 0 }, ..*question };
+    let tried_max = if is_small { question.limits.tried_max } else { 0 };
+    let question = &Question { limits: Limits { tried_max, ..question.limits }, ..*question };
     let asked = &Asked::new(question);
     let search = Search::new(asked);
     let told = asked.predict(TELL, search.nobody());
@@ -403,7 +427,7 @@ mod tests {
                 links: &links,
                 asks: &[],
                 jitter_permille: JITTER_PERMILLE,
-                tried_max: 10 * TRIED_RANKING,
+                limits: Limits::tried(10 * TRIED_RANKING),
             };
             let advice = advise(&question);
             assert_eq!(predicted(&question, advice.chosen.taking.clone()), advice.chosen);
@@ -488,7 +512,9 @@ mod tests {
         let advice = Case::new(&[(250, 200, 40), (250, 200, 50), (250, 100, 100)], &[&[0, 1], &[2]]).advise();
         assert_eq!((advice.brings(), &advice.chosen, &advice.everybody), (Brings::Nothing, &advice.free, &advice.free));
         assert_eq!(
-            advise(&Question { jobs: &[], gpus: &[], free: &[], links: &[], asks: &[], jitter_permille: 0, tried_max: 9 }).free.mean,
+            advise(&Question { jobs: &[], gpus: &[], free: &[], links: &[], asks: &[], jitter_permille: 0, limits: Limits::tried(9) })
+                .free
+                .mean,
             1.0
         );
     }
@@ -514,9 +540,9 @@ mod tests {
             let on: Vec<Vec<usize>> = (1..n).map(|j| vec![j - 1 - draw(2.min(j as u64)) as usize, j]).collect();
             let case = Case::new(&jobs, &on.iter().map(Vec::as_slice).collect::<Vec<_>>());
             let links = case.links();
-            let tried_max = TRIED_RANKING;
+            let limits = Limits::RANKING;
             let question =
-                Question { jobs: &case.jobs, gpus: &[], free: &[], links: &links, asks: &[], jitter_permille: JITTER_PERMILLE, tried_max };
+                Question { jobs: &case.jobs, gpus: &[], free: &[], links: &links, asks: &[], jitter_permille: JITTER_PERMILLE, limits };
             let (quick, whole) = (advise(&question), advise_by(&question, false));
             // What is asked for alone (`Coupled::take_none`) is what comes first here.
             assert_eq!(predicted(&question, Taking::default()).times, quick.free.times);

@@ -8,14 +8,14 @@ use circle::{Effort, Ticks};
 use fluid::jitter::JITTER_PERMILLE;
 use job::Hold;
 use plan::{
-    Control, Coupled, Gates, Holding, JobTimes, Member, Options, Predictions, Standing,
-    turns::{Arbitrated, Objective, TRIED_RANKING, Taking},
+    Control, Coupled, Gates, Holding, JobTimes, LinkDemands, Member, Options, Predictions, Standing,
+    turns::{Arbitrated, Limits, Objective, Taking},
 };
 use units::{LinkId, Nanos};
 
 use crate::{
     Config, Forecast, Refusal,
-    config::MOVE_TOLERANCE,
+    config::{COMPONENT_WORK_MIN, MOVE_TOLERANCE, PLANNING_WORK_MAX},
     plan::{Job, Name, Plan},
     turns::{TurnGroup, TurnJob},
 };
@@ -99,6 +99,24 @@ pub(crate) fn groups(plan: &Plan, dirty: &BTreeSet<Name>) -> Vec<Vec<Arc<Job>>> 
     out
 }
 
+/// How much work there is for each of the components that one change plans again, in units of about 10 ns.
+pub(crate) fn work_of_each(groups: &[Vec<Arc<Job>>]) -> Vec<u64> {
+    // Who meets nobody is not planned.
+    let size = |group: &Vec<Arc<Job>>| if group.len() > 1 { group.iter().map(|job| phases_on_links(job)).sum() } else { 0 };
+    let phases: Vec<u64> = groups.iter().map(size).collect();
+    let all = phases.iter().sum::<u64>().max(1);
+    let share = |own: &u64| u128::from(PLANNING_WORK_MAX) * u128::from(*own) / u128::from(all);
+    // No share is above the whole, which has 64 bits.
+    phases.iter().map(|own| (share(own) as u64).max(COMPONENT_WORK_MIN)).collect()
+}
+
+/// The phases of a job on all its links: how much it adds to what is planned.
+pub(crate) fn phases_on_links(job: &Job) -> u64 {
+    let LinkDemands { links, demands } = &job.load.demands;
+    // An empty demand has its link to be looked at.
+    links.iter().map(|&(_, demand)| demands[demand as usize].len() as u64 + 1).sum()
+}
+
 /// A component under a solution of its problem, and what each of its jobs is told; per job, in order of name.
 #[derive(Debug)]
 pub(crate) struct Assessed {
@@ -112,14 +130,22 @@ pub(crate) struct Assessed {
 pub(crate) struct ComponentProblem<'a> {
     jobs: &'a [Arc<Job>],
     coupled: Coupled,
+    /// Most work on it, in units of about 10 ns.
+    work: u64,
 }
 
+/// The part of the work on a component, as a divisor, that each search for shifts has, and each scoring of some.
+const SHIFTS_SHARE: u64 = 4;
+/// The part that choosing turns has, and demands that their runs look at in one unit.
+const TURNS_SHARE: u64 = 2;
+const DEMANDS_PER_WORK: u64 = 10;
+
 impl<'a> ComponentProblem<'a> {
-    /// Whom `jobs` meet and where, at these periods.
+    /// Whom `jobs` meet and where, at these periods; `work` is how much may be spent on planning them, in units of about 10 ns.
     ///
     /// # Errors
     /// [`Refusal::Policy`] beyond the circle's limits.
-    pub(crate) fn new(plan: &Plan, config: &Config, jobs: &'a [Arc<Job>], periods: &[Nanos]) -> Result<Self, Refusal> {
+    pub(crate) fn new(plan: &Plan, config: &Config, jobs: &'a [Arc<Job>], periods: &[Nanos], work: u64) -> Result<Self, Refusal> {
         // A slot needs a period that fits; turns need none, so what ended a hold in slots is nothing to them.
         let is_let_go = |job: &Job| job.hold_ended.is_some() && config.control == Control::Slots;
         let member = |(job, period): (&'a Arc<Job>, &Nanos)| Member {
@@ -136,7 +162,17 @@ impl<'a> ComponentProblem<'a> {
                 link.zip(plan.installed.as_ref()).map_or_else(Default::default, |(l, i)| format!("link {}: ", i.fabric().link_name(l)));
             Refusal::Policy(format!("{place}{e}"))
         })?;
-        Ok(Self { jobs, coupled })
+        Ok(Self { jobs, coupled, work })
+    }
+
+    fn shifts_work(&self) -> Option<u64> {
+        Some(self.work / SHIFTS_SHARE)
+    }
+
+    /// An evaluation of candidates tries as much, so what it says is what a commit does, as far as one change may work.
+    fn turns_limits(&self) -> Limits {
+        let work_max = (self.work / TURNS_SHARE).saturating_mul(DEMANDS_PER_WORK);
+        Limits { work_max: work_max.min(Limits::RANKING.work_max), ..Limits::RANKING }
     }
 
     /// The best shifts of jobs none of which runs.
@@ -145,7 +181,7 @@ impl<'a> ComponentProblem<'a> {
     /// [`Refusal::Policy`]: what the solver refuses.
     pub(crate) fn solve(&self, effort: Effort) -> Result<Standing, Refusal> {
         // Iteration times are predicted by `assess`, which every solution goes through.
-        let options = Options { effort, predict: Predictions::Needed, ..Options::default() };
+        let options = Options { effort, predict: Predictions::Needed, work_max: self.shifts_work(), ..Options::default() };
         self.coupled.solve(&options).map_err(|e| Refusal::Policy(e.to_string()))
     }
 
@@ -154,7 +190,7 @@ impl<'a> ComponentProblem<'a> {
     /// # Errors
     /// [`Refusal::Policy`]: what the solver refuses.
     pub(crate) fn adjust(&self, effort: Effort, current: &[Option<Ticks>]) -> Result<Standing, Refusal> {
-        let options = circle::Options { effort, ..circle::Options::default() };
+        let options = circle::Options { effort, work_max: self.shifts_work(), ..circle::Options::default() };
         let found =
             circle::adjust(self.coupled.problem(), &options, current, MOVE_TOLERANCE).map_err(|e| Refusal::Policy(e.to_string()))?;
         Ok(self.coupled.standing(&found.solution))
@@ -165,7 +201,8 @@ impl<'a> ComponentProblem<'a> {
     /// # Errors
     /// [`Refusal::Policy`] when there are more shifts than jobs or fewer.
     pub(crate) fn evaluate(&self, shifts: &[Ticks]) -> Result<Standing, Refusal> {
-        let solution = circle::evaluate(self.coupled.problem(), shifts).map_err(|e| Refusal::Policy(e.to_string()))?;
+        let solution =
+            circle::evaluate_within(self.coupled.problem(), shifts, self.shifts_work()).map_err(|e| Refusal::Policy(e.to_string()))?;
         Ok(self.coupled.standing(&solution))
     }
 
@@ -182,8 +219,7 @@ impl<'a> ComponentProblem<'a> {
             tolerance_permille: config.tolerance_permille,
             jitter_permille: JITTER_PERMILLE,
             control: config.control,
-            // An evaluation tries as much, so what it says is what a commit does.
-            tried_max: TRIED_RANKING,
+            limits: self.turns_limits(),
             objective: config.objective,
         };
         let (times, advice) = self.coupled.predict(standing, gates, holding);
@@ -205,7 +241,7 @@ impl<'a> ComponentProblem<'a> {
 
     /// What turns would bring: the same advice as a service that gives turns would follow.
     fn forecasts(&self, objective: Objective) -> Vec<Forecast> {
-        let advice = self.coupled.take_turns(JITTER_PERMILLE, TRIED_RANKING);
+        let advice = self.coupled.take_turns(JITTER_PERMILLE, self.turns_limits());
         let both = advice.free.times.iter().zip(&advice.chosen_for(objective).times);
         both.map(|(free, by_turns)| Forecast { free: *free, by_turns: *by_turns }).collect()
     }

@@ -19,6 +19,8 @@ pub const COMMIT_JOBS_MAX: usize = 1_000;
 pub const AGENTS_MAX: usize = 16_384;
 /// Most changes waiting for the store: a second's worth; beyond it a caller had better try again than wait.
 pub const QUEUE_MAX: usize = 4_096;
+/// Most of them of one user, so that nobody takes the room of all.
+pub const USER_QUEUE_MAX: usize = QUEUE_MAX / 2;
 /// What there is too much of where a change is refused because [`QUEUE_MAX`] are waiting: it passes.
 pub(crate) const WAITING: &str = "changes waiting for the store";
 /// Most changes in one batch for the store: enough to pay one sync for many, few enough to apply within milliseconds.
@@ -26,6 +28,8 @@ pub const BATCH_MAX: usize = 64;
 /// A batch ends with the change that makes it this many touched jobs: what a change costs grows with the jobs that it plans
 /// again, and 64 changes of one large component would keep everybody else waiting for many seconds.
 pub const BATCH_TOUCHED_MAX: usize = 1_000;
+/// A batch ends with the change that makes it plan this many phases again, on all their links: such a change may take seconds.
+pub const BATCH_PHASES_MAX: u64 = 1 << 14;
 /// Most notices from one event; more are counted in a last one. Orders to an executor are always told, and not among them.
 pub const NOTICES_MAX: usize = 256;
 /// Longest idempotency key in bytes.
@@ -46,6 +50,11 @@ pub const GATES_PER_REPORT_MAX: usize = 256;
 pub const VERSION_BYTES_MAX: usize = 64;
 /// Most ports kept of an agent.
 pub const PORTS_MAX: usize = 256;
+/// Most work of planning in one change, in units of about 10 ns: two seconds, which everybody else waits for. The components that it plans
+/// again share it by the phases of their jobs on links; one for which it is too little runs as its jobs come.
+pub const PLANNING_WORK_MAX: u64 = 220_000_000;
+/// No component gets less of that: ten milliseconds, which components of few phases do not need.
+pub const COMPONENT_WORK_MIN: u64 = 1_000_000;
 /// How much worse than the best joint solution the mean score of a component may stay so that running jobs keep their slots:
 /// 1 % of the links' capacity is below what a restart of phases costs.
 pub const MOVE_TOLERANCE: f64 = 0.01;

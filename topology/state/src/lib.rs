@@ -36,6 +36,7 @@ mod misnamed;
 mod notice;
 mod outlook;
 mod plan;
+mod queue;
 mod restore;
 pub mod scheduler;
 mod service;

@@ -16,7 +16,7 @@ use units::{FabricTime, Nanos};
 use crate::{
     AuditEntry, Commitment, Config, Content, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
-    component::{ComponentProblem, groups},
+    component::{ComponentProblem, groups, work_of_each},
     leases::Lease,
     measured::as_planned,
     plan::{Installed, Job, KeyUse, Name, Plan},
@@ -207,11 +207,12 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         let name = found.name().filter(|name| names.contains(*name)).cloned();
         name.into_iter().for_each(|name| plan.replace_comparison(&name, Some(found.clone())));
     }
-    for group in groups(&plan, &names).into_iter().filter(|g| g.len() > 1) {
+    let groups = groups(&plan, &names);
+    for (work, group) in work_of_each(&groups).into_iter().zip(groups).filter(|(_, group)| group.len() > 1) {
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.times.period).collect();
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.times.offset.0)).collect();
         // Nothing is solved here: the slots are scored as they stand, so a restart moves nobody and keeps who is held (P141).
-        let problem = ComponentProblem::new(&plan, config, &group, &periods)?;
+        let problem = ComponentProblem::new(&plan, config, &group, &periods, work)?;
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
         let assessed = problem.assess(&problem.evaluate(&shifts)?, config, Holding::Kept(&hold));
         let component = Arc::new(assessed.component.clone());

@@ -16,11 +16,14 @@ use crate::{
     audit::AuditTrail,
     batch::Batch,
     change::{Queued, listed},
+    component::phases_on_links,
     config::{
-        BATCH_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, QUEUE_MAX, STORE_RETRY, WAITING, measured_apart,
+        BATCH_MAX, BATCH_PHASES_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, STORE_RETRY, WAITING,
+        measured_apart,
     },
     measured::{believed, is_another},
     plan::{Name, Plan},
+    queue::{ChangeQueue, Full},
     restore,
     turns::{Judged, MeasuredJobs},
     view::View,
@@ -43,7 +46,7 @@ pub struct Service {
     pub(crate) view: View,
     /// What will be durable when the batch under way is.
     next: Plan,
-    queue: VecDeque<Queued>,
+    queue: ChangeQueue,
     under_way: Option<Batch>,
     last_ticket: u64,
     pub(crate) actions: VecDeque<Action>,
@@ -90,7 +93,7 @@ impl Service {
         Self {
             view: View::new(config, plan.clone()),
             next: plan,
-            queue: VecDeque::new(),
+            queue: ChangeQueue::default(),
             under_way: None,
             last_ticket: 0,
             actions: VecDeque::new(),
@@ -188,14 +191,10 @@ impl Service {
 
     /// Queues a change. A change for which there is no room is refused at once.
     pub(crate) fn enqueue(&mut self, change: Queued) -> bool {
-        let waiting = self.queue.len();
-        if waiting < QUEUE_MAX {
-            self.queue.push_back(change);
-            return true;
-        }
+        let Err(Full { request, waiting, max }) = self.queue.push(change) else { return true };
         // A change of the service itself has no request: its watch or the next tick asks again.
-        if let Some(request) = change.request() {
-            let refusal = Refusal::Limit { what: WAITING, value: waiting as u64 + 1, max: QUEUE_MAX as u64 };
+        if let Some(request) = request {
+            let refusal = Refusal::Limit { what: WAITING, value: waiting as u64 + 1, max: max as u64 };
             self.actions.push_back(Action::Reply { request, result: Err(refusal) });
         }
         false
@@ -320,13 +319,13 @@ impl Service {
     /// Applies the first changes of the queue to the next plan.
     fn apply_some(&mut self, now: FabricTime) -> Batch {
         let mut batch = Batch { keys: self.forget_keys(now), ..Batch::default() };
-        let mut touched = 0;
+        let (mut touched, mut phases) = (0, 0);
         for _ in 0..BATCH_MAX {
-            // The check stands before the change, so one change above the bound is still applied; the batch then ends with it (P123).
-            if touched >= BATCH_TOUCHED_MAX {
+            // The check stands before the change, so one change above a bound is still applied; the batch then ends with it (P123).
+            if touched >= BATCH_TOUCHED_MAX || phases >= BATCH_PHASES_MAX {
                 break;
             }
-            let Some(mut change) = self.queue.pop_front() else { break };
+            let Some(mut change) = self.queue.pop() else { break };
             let request = change.request();
             match &mut change {
                 // Reports may have renewed some since this was queued.
@@ -340,6 +339,7 @@ impl Service {
             match change.apply(now, &mut self.next, &self.view.config) {
                 Ok(done) => {
                     touched += done.touched.len();
+                    phases += done.touched.iter().filter_map(|name| self.next.job(name)).map(|job| phases_on_links(job)).sum::<u64>();
                     batch.add(request, done);
                 }
                 Err(refusal) => match request {
@@ -450,7 +450,7 @@ impl Service {
         batch.copy(&self.view.plan, &mut self.next);
         let mut asked = batch.asked;
         let mut refused: Vec<_> = batch.replies.into_iter().map(|(request, _)| request).collect();
-        for change in self.queue.drain(..) {
+        for change in self.queue.drain() {
             refused.extend(change.request());
             match change {
                 Queued::Lengthen { job, .. } | Queued::Realign { job, .. } | Queued::EndHold { job, .. } => asked.push(job),

@@ -16,7 +16,8 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Config, Refusal, Slot,
-    component::{Assessed, Component, ComponentProblem, groups},
+    component::{Assessed, Component, ComponentProblem, groups, work_of_each},
+    config::PLANNING_WORK_MAX,
     plan::{Job, Name, Plan},
 };
 
@@ -88,8 +89,9 @@ impl<'a> Transaction<'a> {
         let mut out = Settled { jobs: Vec::new(), moved: Vec::new(), score: 1.0 };
         let (mut loss, mut links) = (0.0, 0usize);
         // The groups are found once: slots, which are all that the loop changes, do not decide who meets whom.
-        for group in groups(self.plan, dirty) {
-            let settled = if let [job] = &group[..] { alloc::vec![self.alone(job)] } else { self.together(&group, fresh)? };
+        let groups = groups(self.plan, dirty);
+        for (work, group) in work_of_each(&groups).into_iter().zip(groups) {
+            let settled = if let [job] = &group[..] { alloc::vec![self.alone(job)] } else { self.together(&group, fresh, work)? };
             if let Some(component) = settled.first().and_then(|j| j.component.as_ref()) {
                 // The score is a mean over links, so each component weighs as many links as it has.
                 loss += (1.0 - component.score) * component.links.len() as f64;
@@ -125,12 +127,12 @@ impl<'a> Transaction<'a> {
     }
 
     /// Jobs that meet: one headroom for all, so that their periods keep their ratio.
-    fn together(&self, group: &[Arc<Job>], fresh: &BTreeSet<Name>) -> Result<Vec<Job>, Refusal> {
+    fn together(&self, group: &[Arc<Job>], fresh: &BTreeSet<Name>, work: u64) -> Result<Vec<Job>, Refusal> {
         // The largest headroom counts: a job that slipped keeps its room whomever it meets.
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let solos: Vec<Nanos> = group.iter().map(|j| j.planned.job.period).collect();
         let periods = slot::periods(&solos, headroom);
-        let problem = ComponentProblem::new(self.plan, self.config, group, &periods)?;
+        let problem = ComponentProblem::new(self.plan, self.config, group, &periods, work)?;
         let stays = |(job, period): (&Arc<Job>, &Nanos)| {
             // An offset within another period says nothing about this one.
             (!fresh.contains(&job.name) && job.slot.times.period == *period).then_some(Ticks(job.slot.times.offset.0))
@@ -173,7 +175,7 @@ impl<'a> Transaction<'a> {
         let Some(component) = self.plan.job(name).and_then(|j| j.component.clone()) else { return Ok(false) };
         let group: Vec<Arc<Job>> = component.members.iter().filter_map(|n| self.plan.job(n).cloned()).collect();
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.times.period).collect();
-        let problem = ComponentProblem::new(self.plan, self.config, &group, &periods)?;
+        let problem = ComponentProblem::new(self.plan, self.config, &group, &periods, PLANNING_WORK_MAX)?;
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.times.offset.0 })).collect();
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
@@ -215,6 +217,7 @@ mod tests {
     use super::*;
     use crate::{
         JobDefinition,
+        config::COMPONENT_WORK_MIN,
         plan::{Load, Presence},
     };
     use plan::LinkDemands;
@@ -252,6 +255,15 @@ mod tests {
             component: None,
         };
         (name, Arc::new(job))
+    }
+
+    #[test]
+    fn components_share_the_work_of_a_change_by_their_phases() {
+        let group = |links: &[u32]| ["a", "b"].map(|name| job(name, links).1).to_vec();
+        let alone = alloc::vec![job("c", &[1, 2, 3]).1];
+        assert_eq!(work_of_each(&[group(&[1, 2]), alone]), [PLANNING_WORK_MAX, COMPONENT_WORK_MIN]);
+        assert_eq!(work_of_each(&[group(&[1, 2, 3]), group(&[4])]), [PLANNING_WORK_MAX / 4 * 3, PLANNING_WORK_MAX / 4]);
+        assert_eq!(work_of_each(&alloc::vec![group(&[1]); 1_000]), [COMPONENT_WORK_MIN; 1_000]);
     }
 
     fn shape(plan: &Plan) -> Vec<(u32, Vec<(String, u64)>)> {

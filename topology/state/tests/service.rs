@@ -8,7 +8,7 @@ use std::sync::Arc;
 use antiphase_state::{
     AgentReport, AgentState, Change, ClockQuality, Commit, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service,
     SessionId, Slot,
-    config::{PHASES_MAX, QUEUE_MAX},
+    config::{BATCH_MAX, PHASES_MAX, QUEUE_MAX},
 };
 use units::{FabricTime, Nanos};
 use world::{Driver, MS, S, durable, restored, said};
@@ -252,6 +252,26 @@ fn a_queue_that_is_full_refuses() {
     let request = driver.request();
     driver.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![] } });
     assert!(matches!(driver.reply(request), Some(Err(Refusal::Limit { .. }))));
+}
+
+/// Who asks for many changes is served in turn with the others, also where batches are short.
+#[test]
+fn changes_of_one_user_keep_those_of_others_waiting_for_no_more_than_a_few() {
+    let mut driver = Driver::with_fabric();
+    driver.slow = true;
+    driver.send_commit(&[A]);
+    let mut release = |by: &str, name: String| {
+        let request = driver.request();
+        driver.handle(Event::Asked { request, change: Change::Release { by: Some(by.into()), jobs: vec![name] } });
+        request
+    };
+    let alice: Vec<RequestId> = (0..3 * BATCH_MAX).map(|n| release("alice", format!("a{n}"))).collect();
+    let bob = [release("bob", "b0".into()), release("bob", "b1".into())];
+    // The next batch holds as many as it may.
+    driver.persisted();
+    assert!(bob.iter().all(|request| driver.reply(*request).is_some()));
+    let answered = alice.iter().filter(|request| driver.reply(**request).is_some()).count();
+    assert!(answered >= BATCH_MAX - 2, "{answered}");
 }
 
 /// Found by a stranger: jobs of 220 bytes have thousands of phases each, and a few hundred kilobytes took gigabytes for good.

@@ -80,12 +80,12 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
     if current.len() != problem.periods().len() {
         return Err(SolveError::ShiftCount { given: current.len(), jobs: problem.periods().len() });
     }
-    let view = View::new(problem, options.effort)?;
+    let view = View::new(problem, options)?;
     let tolerance = tolerance.max(0.0);
     if let Some(adjusted) = in_place(&view, problem, options.effort, current, tolerance) {
         return Ok(adjusted);
     }
-    let best = view.solve_exact(&Options { mode: Mode::Exact, robust: None, effort: options.effort });
+    let best = view.solve_exact(&Options { mode: Mode::Exact, robust: None, ..*options });
     if current.iter().all(Option::is_none) {
         // No job runs, so no job can be moved: the answer is that of solve, to the last tick.
         return Ok(Adjustment { best_mean_score: best.mean_score, solution: best, moved: Vec::new(), fewest: true });

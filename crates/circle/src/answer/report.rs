@@ -35,6 +35,8 @@ const EXACT_WORK: u64 = 60_000_000;
 const UNCUT_JOBS_MAX: usize = 128;
 /// The same where placements are ranked.
 const EXACT_WORK_FAST: u64 = 200_000;
+/// The part of the work on a problem, as a divisor, that such scores take at most on top.
+const EXACT_SHARE: u64 = 5;
 /// Most gcds for the locks that are told of the jobs on such links: half a second.
 const GCDS_MAX: usize = 1 << 23;
 
@@ -74,7 +76,8 @@ impl View<'_> {
         let circles = parts.iter().flat_map(|p| p.group.circles.iter().zip(p.classes.iter().copied()));
         let all = circles.chain(self.settled.iter().map(|s| (&s.circle, s.class)));
         let links: BTreeSet<usize> = all.filter(|(circle, _)| circle.blur > 0.0).map(|(_, class)| self.classes[class].link).collect();
-        let work = if self.effort == Effort::Fast { EXACT_WORK_FAST } else { EXACT_WORK };
+        let most = if self.options.effort == Effort::Fast { EXACT_WORK_FAST } else { EXACT_WORK };
+        let work = most.min(self.options.problem_work() / EXACT_SHARE);
         // Each link is summed twice: under the shifts of the answer, and without shifts.
         let each = work / (2 * links.len().max(1)) as u64;
         Uncut {

@@ -25,6 +25,21 @@ pub struct Options {
     pub robust: Option<Ticks>,
     /// How much work to spend.
     pub effort: Effort,
+    /// Most work on all groups of the problem together, in units of about 10 ns, where that is less than the effort allows. What is made
+    /// before the search and the scores that are told have limits in proportion.
+    pub work_max: Option<u64>,
+}
+
+impl Options {
+    /// Most work on all groups of one problem together.
+    pub(crate) fn problem_work(&self) -> u64 {
+        self.effort.problem_work_max().min(self.work_max.unwrap_or(u64::MAX))
+    }
+
+    /// Work for each of so many parts that are all looked at once.
+    pub(crate) fn work_each(&self, parts: usize) -> u64 {
+        self.effort.work_max().min(self.problem_work() / parts.max(1) as u64)
+    }
 }
 
 /// What came of it. A loop is a result, not an error.

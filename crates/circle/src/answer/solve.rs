@@ -75,7 +75,7 @@ pub fn solve_until(problem: &Problem, options: &Options, cancel: &Cancel) -> Res
 
 /// [`solve`], and about how much work the search for the optimum was, in units of 10 ns.
 pub(crate) fn solve_counted(problem: &Problem, options: &Options, cancel: Option<&Cancel>) -> Result<(Solution, u64), SolveError> {
-    let view = View::new_until(problem, options.effort, cancel)?;
+    let view = View::new_until(problem, options, cancel)?;
     match options.mode {
         Mode::Exact => {
             let parts = view.solved_parts(options);
@@ -83,7 +83,7 @@ pub(crate) fn solve_counted(problem: &Problem, options: &Options, cancel: Option
             Ok((view.combine(parts, options), work))
         }
         // The grid has a bound of its own.
-        Mode::Cassini => Ok((cassini::solve(&view, Budget::new(options.effort.problem_work_max(), cancel))?, 0)),
+        Mode::Cassini => Ok((cassini::solve(&view, Budget::new(options.problem_work(), cancel))?, 0)),
     }
 }
 
@@ -92,10 +92,18 @@ pub(crate) fn solve_counted(problem: &Problem, options: &Options, cancel: Option
 /// # Errors
 /// [`SolveError::ShiftCount`] and [`SolveError::TooManyPhases`].
 pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveError> {
+    evaluate_within(problem, shifts, None)
+}
+
+/// [`evaluate`] with no more than that work, as [`Options::work_max`]: scores may be less certain for it.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_within(problem: &Problem, shifts: &[Ticks], work_max: Option<u64>) -> Result<Solution, SolveError> {
     if shifts.len() != problem.periods().len() {
         return Err(SolveError::ShiftCount { given: shifts.len(), jobs: problem.periods().len() });
     }
-    let view = View::new(problem, Effort::Thorough)?;
+    let view = View::new(problem, &Options { work_max, ..Options::default() })?;
     let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
     let mut solution = view.standing(Outcome::Evaluated, &shifts);
     // No score exceeds 1, so no shifts can be better by more than what is missing to 1.
@@ -106,7 +114,8 @@ pub fn evaluate(problem: &Problem, shifts: &[Ticks]) -> Result<Solution, SolveEr
 /// A problem with its links merged and the constant ones recognised.
 pub(crate) struct View<'a> {
     pub(crate) problem: &'a Problem,
-    pub(super) effort: Effort,
+    /// What may be spent on it.
+    pub(super) options: Options,
     cancel: Option<Cancel>,
     /// Links that two or more jobs cross, merged.
     pub(crate) classes: Vec<LinkClass>,
@@ -186,17 +195,12 @@ impl Part {
     }
 }
 
-/// Work for each of so many parts that are all looked at once.
-fn share(effort: Effort, parts: usize) -> u64 {
-    effort.work_max().min(effort.problem_work_max() / parts.max(1) as u64)
-}
-
 /// Solves all parts with about `work_max` of work together, and no part with more than the effort allows for one. First all get
 /// the same half; what they leave goes to those that are not proven, in equal shares. Work is counted, not timed, so the shares
 /// are the same on any machine.
 fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
-    let work_max = options.effort.problem_work_max();
-    let most = options.effort.work_max();
+    let work_max = options.problem_work();
+    let most = options.effort.work_max().min(work_max);
     let all = |parts: &mut [&mut Part], share: u64| {
         if parts.len() >= PARALLEL_SETS_MIN {
             // Every part has its own budget, so threads change the time that this takes and not the answer.
@@ -219,13 +223,13 @@ fn solve_parts(parts: &mut [Part], options: &Options, cancel: Option<&Cancel>) {
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(problem: &'a Problem, effort: Effort) -> Result<Self, SolveError> {
-        Self::new_until(problem, effort, None)
+    pub(crate) fn new(problem: &'a Problem, options: &Options) -> Result<Self, SolveError> {
+        Self::new_until(problem, options, None)
     }
 
     /// # Errors
     /// [`SolveError::TooManyPhases`], and [`SolveError::Cancelled`].
-    fn new_until(problem: &'a Problem, effort: Effort, cancel: Option<&Cancel>) -> Result<Self, SolveError> {
+    fn new_until(problem: &'a Problem, options: &Options, cancel: Option<&Cancel>) -> Result<Self, SolveError> {
         // A link of one job is in no mean, and no shift changes its score.
         let classes = affinity::merge(problem, 2);
         let members = classes.iter().flat_map(|class| &problem.links()[class.link].members);
@@ -233,13 +237,13 @@ impl<'a> View<'a> {
         if phases > PHASES_ON_LINKS_MAX {
             return Err(SolveError::TooManyPhases { phases });
         }
-        let allowance = Allowance::of_each(classes.len());
-        Self::of_classes(problem, effort, classes, allowance, cancel)
+        let allowance = Allowance::of_each(classes.len(), options.problem_work());
+        Self::of_classes(problem, options, classes, allowance, cancel)
     }
 
     fn of_classes(
         problem: &'a Problem,
-        effort: Effort,
+        options: &Options,
         classes: Vec<LinkClass>,
         allowance: Allowance,
         cancel: Option<&Cancel>,
@@ -249,7 +253,7 @@ impl<'a> View<'a> {
             if cancel.is_some_and(Cancel::is_cancelled) {
                 return Err(SolveError::Cancelled);
             }
-            match Circle::of_link(problem, &problem.links()[class.link], class.links.len(), effort, allowance) {
+            match Circle::of_link(problem, &problem.links()[class.link], class.links.len(), options.effort, allowance) {
                 // Jobs without edges are in the background of a circle (docs/model.md, section 2). Where at most one job is left, no
                 // shift changes the score.
                 Some(circle) if circle.members.len() > 1 => contended.push((c, circle)),
@@ -257,7 +261,7 @@ impl<'a> View<'a> {
                 None => {}
             }
         }
-        Ok(Self { problem, effort, cancel: cancel.cloned(), classes, allowance, contended, settled })
+        Ok(Self { problem, options: *options, cancel: cancel.cloned(), classes, allowance, contended, settled })
     }
 
     /// How many links two or more jobs cross.
@@ -289,7 +293,7 @@ impl<'a> View<'a> {
                     // `jobs` is sorted and names every member, so the point is the place of the job in the part.
                     m.job = jobs.partition_point(|&j| j < m.job);
                 }
-                let group = Group::new(jobs.len(), circles, self.effort);
+                let group = Group::new(jobs.len(), circles, self.options.effort);
                 let classes = set.iter().map(|&i| self.contended[i].0).collect();
                 Part { jobs, group, classes, rotations: vec![], slacks: vec![], bound: 0.0, proven: false, spent: 0 }
             })
@@ -299,10 +303,10 @@ impl<'a> View<'a> {
     /// What these shifts are worth, and their slacks; nothing is said of others.
     pub(super) fn standing(&self, outcome: Outcome, shifts: &[u64]) -> Solution {
         let mut parts = self.parts();
-        let work_max = share(self.effort, parts.len());
+        let work_max = self.options.work_each(parts.len());
         // Every part has a budget of its own, so the slacks of one do not depend on the work of another.
         for part in &mut parts {
-            part.group.limit(self.effort, work_max);
+            part.group.limit(self.options.effort, work_max);
             part.stand_at(shifts, &mut Workspace::new(Budget::new(work_max, None)));
         }
         self.report(outcome, &parts, shifts, Optimality { proven: false, bound_gap: 0.0 })
@@ -335,7 +339,7 @@ impl<'a> View<'a> {
                 // Dropped couplings can make the shifts that were found worse than none; the reported scores count all couplings
                 // where they can, and so zero shifts are the better answer.
                 shifts.fill(0);
-                let mut workspace = Workspace::new(Budget::new(share(options.effort, 1), self.cancel.as_ref()));
+                let mut workspace = Workspace::new(Budget::new(options.work_each(1), self.cancel.as_ref()));
                 parts.iter_mut().for_each(|part| part.stand_at(&shifts, &mut workspace));
                 solution = self.report(Outcome::Solved, &parts, &shifts, optimality);
             }
@@ -408,7 +412,7 @@ impl<'a> View<'a> {
                 bound: own(c),
             })
             .collect();
-        let work_max = share(effort, components.len().max(parts.len()));
+        let work_max = self.options.work_each(components.len().max(parts.len()));
         let worst = robust::harden(&mut stands, drift, effort, &Budget::new(work_max, self.cancel.as_ref()));
         let rotated: Vec<Rotated> =
             components.into_iter().zip(stands).map(|(c, stand)| Rotated { jobs: c.jobs, rotations: stand.shifts }).collect();
@@ -464,9 +468,9 @@ mod tests {
         let members = vec![job(&mut builder), job(&mut builder)];
         builder.link(Rate(CAPACITY), members).unwrap();
         let (problem, cancel) = (builder.build(), Cancel::default());
-        assert!(View::new_until(&problem, Effort::Thorough, Some(&cancel)).is_ok());
+        assert!(View::new_until(&problem, &Options::default(), Some(&cancel)).is_ok());
         cancel.cancel();
-        assert_eq!(View::new_until(&problem, Effort::Thorough, Some(&cancel)).err(), Some(SolveError::Cancelled));
+        assert_eq!(View::new_until(&problem, &Options::default(), Some(&cancel)).err(), Some(SolveError::Cancelled));
     }
 
     /// Demands that are cut to their means, by a limit far below the real one: of 216 such links the gap once excluded shifts that exist,
@@ -495,9 +499,9 @@ mod tests {
             let members = (0..2).map(|j| builder.demand(JobId(j), &phases(&jobs[j as usize])).unwrap()).collect();
             builder.link(Rate(CAPACITY), members).unwrap();
             let problem = builder.build();
-            let allowance = Allowance { pairs: 24, ..Allowance::ALONE };
-            let view = View::of_classes(&problem, Effort::Fast, affinity::merge(&problem, 2), allowance, None).unwrap();
             let options = Options { robust: Some(Ticks(DRIFT)), effort: Effort::Fast, ..Options::default() };
+            let allowance = Allowance { pairs: 24, ..Allowance::ALONE };
+            let view = View::of_classes(&problem, &options, affinity::merge(&problem, 2), allowance, None).unwrap();
             let solution = view.combine(view.solved_parts(&options), &options);
             let shifts: Vec<u64> = solution.shifts.iter().map(|own| own.shift.0).collect();
             let (stated, gap) = (solution.robust.unwrap().mean_score, solution.optimality.bound_gap);

@@ -5,10 +5,13 @@
 const PAIRS_ALL: usize = 1 << 22;
 /// No link gets less of that: four jobs of eight phases and three levels each.
 const PAIRS_MIN: usize = 1 << 8;
-/// Terms of the convolutions of all backgrounds of a problem, a second of work; and of those of one link, a tenth of that.
+/// Most terms of the convolutions of all backgrounds of a problem, a second of work; and of those of one link, a tenth of that.
 const TERMS_ALL: usize = 1 << 25;
 const TERMS_MAX: usize = 1 << 21;
-/// Sums of levels that are made for the least costs of a problem, half a second of work; and for those of one link.
+/// Work on a problem, in units of 10 ns, for each of those terms; and for each of those sums.
+const WORK_PER_TERM: u64 = 8;
+const WORK_PER_SUM: u64 = 16;
+/// Most sums of levels that are made for the least costs of a problem, half a second of work; and for those of one link.
 const SUMS_ALL: usize = 1 << 24;
 const SUMS_MAX: usize = 1 << 21;
 /// No link gets less of that: two jobs of a hundred levels.
@@ -26,13 +29,14 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// What each of so many links may take.
-    pub(crate) fn of_each(links: usize) -> Self {
-        let share = |all: usize| all / links.max(1);
+    /// What each of so many links may take, where so much work is spent on their problem.
+    pub(crate) fn of_each(links: usize, work: u64) -> Self {
+        let share = |all: usize, work_each: u64| all.min(usize::try_from(work / work_each).unwrap_or(all)) / links.max(1);
         Self {
-            pairs: share(PAIRS_ALL).max(PAIRS_MIN),
-            terms: share(TERMS_ALL).min(TERMS_MAX),
-            sums: share(SUMS_ALL).clamp(SUMS_MIN, SUMS_MAX),
+            // Pairs are memory more than work.
+            pairs: share(PAIRS_ALL, 1).max(PAIRS_MIN),
+            terms: share(TERMS_ALL, WORK_PER_TERM).min(TERMS_MAX),
+            sums: share(SUMS_ALL, WORK_PER_SUM).clamp(SUMS_MIN, SUMS_MAX),
         }
     }
 }
@@ -51,10 +55,13 @@ mod tests {
 
     #[test]
     fn links_share_and_each_gets_a_little() {
-        let pairs = |links| Allowance::of_each(links).pairs;
+        let much = 300_000_000;
+        let pairs = |links| Allowance::of_each(links, much).pairs;
         assert_eq!((pairs(1), pairs(0), pairs(64), pairs(1 << 20)), (1 << 22, 1 << 22, 1 << 16, 1 << 8));
-        let sums = |links| Allowance::of_each(links).sums;
+        let sums = |links| Allowance::of_each(links, much).sums;
         assert_eq!((sums(1), sums(1 << 10), sums(1 << 20)), (1 << 21, 1 << 14, 1 << 8));
-        assert_eq!((Allowance::of_each(1).terms, Allowance::of_each(1 << 10).terms), (1 << 21, 1 << 15));
+        assert_eq!((Allowance::of_each(1, much).terms, Allowance::of_each(1 << 10, much).terms), (1 << 21, 1 << 15));
+        let little = Allowance::of_each(10, 1_000_000);
+        assert_eq!((little.pairs, little.terms, little.sums), (100_000, 12_500, 6_250));
     }
 }

@@ -113,7 +113,7 @@ pub(crate) fn run(args: &SolveArgs) -> Result<ExitCode, CliError> {
     check_texts(&args.file, &text)?;
     let mut scenario = Scenario::parse(&text).map_err(|e| CliError::input(&args.file, e))?;
     let effort = if args.prove { Effort::Proof } else { Effort::Thorough };
-    let options = Options { mode: args.mode.into(), robust: args.robust.map(Ticks), effort };
+    let options = Options { mode: args.mode.into(), robust: args.robust.map(Ticks), effort, ..Options::default() };
     // Reading and parsing are not counted: `elapsed_us` is the solver's time.
     let start = Instant::now();
     let (solution, padding) = answer(args, &mut scenario, &options)?;

@@ -20,9 +20,8 @@ const GLANCE: Runs = Runs { trial: fluid::Trial { runs: 2, ..SEARCH.trial }, of_
 /// Runs of a look.
 const LOOK: Runs = Runs { trial: fluid::Trial { runs: 1, ..SEARCH.trial }, of_jobs_max: 1 };
 
-/// Most demands that the runs of all choices for a component look at, about a second: each run has a limit of its own ([`fluid::WORK_MAX`]),
-/// and there may be a hundred. In `commit_bench` those of up to 32 jobs look at 2^21, those of 300 jobs at 2^28.
-const WORK_ALL_MAX: u64 = 1 << 30;
+/// The part of the demands that the runs of all choices may look at, as a divisor, at which one run may look.
+const RUN_SHARE: u64 = 8;
 
 /// How much longer than with nobody kept apart, as a share.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +43,11 @@ pub(super) struct Asked<'q> {
 
 impl<'q> Asked<'q> {
     pub(super) fn new(question: &'q Question<'q>) -> Self {
-        Self { question, component: Component::new(question.jobs, question.links), work: Cell::new(0) }
+        Self {
+            question,
+            component: Component::new(question.jobs, question.links).within(question.limits.work_max / RUN_SHARE),
+            work: Cell::new(0),
+        }
     }
 
     /// What whole runs of a choice say.
@@ -54,7 +57,7 @@ impl<'q> Asked<'q> {
 
     /// Whether choices cost too much for more of them to be looked at.
     pub(super) fn is_costly(&self) -> bool {
-        self.work.get() >= WORK_ALL_MAX
+        self.work.get() >= self.question.limits.work_max
     }
 
     /// A choice of which nothing has been seen yet.
@@ -79,7 +82,7 @@ impl Choice<'_> {
         let (question, before) = (self.asked.question, self.runs.work());
         let seen = self.runs.see(span, runs.of(question).runs);
         // If one run was cut short, other runs would be too, so all work counts as spent.
-        let cost = if seen.cut_short { WORK_ALL_MAX } else { self.runs.work() - before };
+        let cost = if seen.cut_short { question.limits.work_max } else { self.runs.work() - before };
         self.asked.work.set(self.asked.work.get().saturating_add(cost));
         means(question, self.taking.clone(), seen)
     }

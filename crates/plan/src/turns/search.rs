@@ -129,7 +129,7 @@ impl<'a> Search<'a> {
     /// The choices that look best, the best first; nobody is not among them.
     pub(super) fn best(&self, free: &Free<'a>) -> Vec<Taking> {
         // Each choice is some runs of the fluid model whose cost grows with the jobs.
-        let most = self.of.tried_max.min(self.of.tried_max * JOBS_ALL_TRIED / self.of.jobs.len().max(1));
+        let most = self.of.limits.tried_max.min(self.of.limits.tried_max * JOBS_ALL_TRIED / self.of.jobs.len().max(1));
         if most == 0 {
             return Vec::new();
         }

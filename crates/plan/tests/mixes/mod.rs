@@ -183,13 +183,13 @@ pub(crate) fn judge(setting: &Setting, seed: u64, tried_max: usize) -> Judged {
     };
     let members: Vec<Member<'_>> = (0..solos.len()).map(member).collect();
     let coupled = Coupled::new(&members, |_| CAPACITY).expect("invariant: the mix is within the limits of the circle");
-    let advice = coupled.take_turns(JITTER_PERMILLE, tried_max);
+    let advice = coupled.take_turns(JITTER_PERMILLE, turns::Limits::tried(tried_max));
     let standing = coupled.solve(&Options::default()).expect("invariant: the mix is within the limits of the solver");
     let gates = Gates {
         tolerance_permille: TOLERANCE_PERMILLE,
         jitter_permille: JITTER_PERMILLE,
         control: Control::Slots,
-        tried_max: 0,
+        limits: turns::Limits::tried(0),
         objective: turns::Objective::Time,
     };
     let (_, slots) = coupled.predict(&standing, gates, Holding::Advised(&[]));

@@ -38,7 +38,7 @@ fn solve(request: &pb::SolveRequest, cancel: &Cancel) -> Result<String, ApiError
     // The number of jobs is known only after parsing; the bytes bounded what that took.
     limit("scenario: jobs", scenario.jobs.len(), JOBS_MAX)?;
     weigh(&scenario)?;
-    let options = Options { mode, robust: request.robust_ticks.map(Ticks), effort: Effort::Thorough };
+    let options = Options { mode, robust: request.robust_ticks.map(Ticks), effort: Effort::Thorough, ..Options::default() };
     let began = Instant::now();
     let solved = if request.shifts.is_empty() {
         circle::solve_until(&scenario.problem, &options, cancel)

@@ -16,7 +16,7 @@ use plan::{
     Control, Coupled, Gates, Holding, Member, Options, Predictions,
     slot::SlotTimes,
     slot::{HEADROOM_PERMILLE, periods},
-    turns::{Arbitrated, Objective, TRIED_RANKING},
+    turns::{Arbitrated, Limits, Objective},
 };
 use policy::schedule::JobIndex;
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
@@ -272,7 +272,7 @@ pub(super) fn forecast(
         NetworkControl::Free => said.means = over(&coupled.take_none(JITTER_PERMILLE)),
         NetworkControl::Turns if !tries => said.means = over(&coupled.take_none(JITTER_PERMILLE)),
         NetworkControl::Turns => {
-            let advice = coupled.take_turns(JITTER_PERMILLE, TRIED_RANKING);
+            let advice = coupled.take_turns(JITTER_PERMILLE, Limits::RANKING);
             said.means = over(&advice.chosen.times);
             said.groups = coupled.arbitrated(&advice.chosen.taking);
         }
@@ -285,7 +285,7 @@ pub(super) fn forecast(
                     tolerance_permille: options.tolerance_permille,
                     jitter_permille: JITTER_PERMILLE,
                     control: Control::Slots,
-                    tried_max: 0,
+                    limits: Limits::tried(0),
                     objective: Objective::Time,
                 };
                 said.means = over(&coupled.predict(&standing, gates, Holding::Advised(&[])).1.times);
