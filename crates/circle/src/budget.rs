@@ -65,7 +65,7 @@ impl Effort {
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Every solve that was given this flag ends within about a millisecond.
+    /// Every solve that was given this flag ends within about a millisecond, or, before its search begins, with the link that it looks at.
     pub fn cancel(&self) {
         // The flag guards no other data, so relaxed order is enough; a late read costs only some more work.
         self.0.store(true, Ordering::Relaxed);
@@ -89,7 +89,7 @@ pub(crate) struct Budget {
     cancel: Option<Cancel>,
 }
 
-/// See [`Budget::is_far_over`]: a tenth of a second.
+/// A tenth of a second ([`Budget::is_far_over`]).
 const FAR_OVER: u64 = 10_000_000;
 
 impl Default for Budget {
@@ -122,7 +122,8 @@ impl Budget {
         self.left() == 0
     }
 
-    /// Whether so much more was spent than the limit allows that also what is mostly finished in spite of it had better end.
+    /// Whether more than [`FAR_OVER`] was spent beyond the limit. Some steps are finished although the limit is reached, because they are
+    /// mostly short; beyond this they end too.
     pub(crate) fn is_far_over(&self) -> bool {
         self.spent.saturating_sub(self.end) > FAR_OVER || self.is_cancelled()
     }

@@ -116,7 +116,7 @@ fn json_bombs() {
     check(
         SONIC,
         r#"{"DEVICE_NEIGHBOR":{"Ethernet0":{"name":"a\u0007b","port":"x"}}}"#,
-        r#"$.DEVICE_NEIGHBOR.Ethernet0: name "a\u{7}b" holds a control character"#,
+        r#"$.DEVICE_NEIGHBOR.Ethernet0: name "a\u{7}b" has the character '\u{7}', which nobody sees"#,
     );
     check(
         SONIC,

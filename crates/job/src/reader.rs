@@ -10,7 +10,7 @@ use core::cell::Cell;
 
 use fabric::{Fabric, NodeKind, collective::Endpoint};
 use profile::{Dims, Profile, ProfileDocument, Request};
-use units::{JobId, LinkId, Nanos, NodeId, OneLine, Rate};
+use units::{JobId, LinkId, Nanos, NodeId, OneLine, Rate, unseen_in};
 
 use crate::{Candidate, CandidatesDoc, Job, JobDoc, ModelDoc, Placement, nearest::nearest};
 
@@ -320,8 +320,7 @@ fn check_id(id: &str) -> Result<(), String> {
     match id {
         "" => Err("empty".into()),
         _ if id.len() > ID_BYTES_MAX => Err(format!("{} bytes; the limit is {ID_BYTES_MAX}", id.len())),
-        _ if id.chars().any(char::is_control) => Err(format!("{id:?} has a control character")),
-        _ => Ok(()),
+        _ => unseen_in(id).map_or(Ok(()), |unseen| Err(format!("{id:?} has the character {unseen:?}, which nobody sees"))),
     }
 }
 

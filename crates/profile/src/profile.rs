@@ -6,7 +6,7 @@ use core::fmt;
 use circle::{PERIOD_TICKS_MAX, PHASES_PER_DEMAND_MAX, RATE_MBPS_MAX};
 use fabric::collective::Collective;
 use serde::{Deserialize, Serialize};
-use units::{Bytes, NAME_BYTES_MAX, Nanos, OneLine, Rate};
+use units::{Bytes, NAME_BYTES_MAX, Nanos, OneLine, Rate, unseen_in};
 
 use crate::{
     dims::{Dims, Scope},
@@ -205,10 +205,7 @@ fn check_name(path: &str, name: &str, least: usize) -> Result<(), ProfileError> 
     if name.len() < least || name.len() > NAME_BYTES_MAX {
         return Err(refuse(path, format!("{} bytes; must be {least} to {NAME_BYTES_MAX}", name.len())));
     }
-    if name.chars().any(char::is_control) {
-        return Err(refuse(path, format!("{name:?}; must not contain control characters")));
-    }
-    Ok(())
+    unseen_in(name).map_or(Ok(()), |unseen| Err(refuse(path, format!("{name:?} has the character {unseen:?}, which nobody sees"))))
 }
 
 fn check_fraction(path: &str, value: f64) -> Result<(), ProfileError> {

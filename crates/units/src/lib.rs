@@ -38,7 +38,7 @@ pub use authority::names_this_machine;
 pub use hash::{FNV_OFFSET, fnv1a};
 pub use ids::{JobId, LinkId, NodeId};
 pub use instant::{ClockOffset, FabricTime, NodeTime};
-pub use line::OneLine;
+pub use line::{OneLine, unseen_in};
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
 pub use place::Lines;
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};

@@ -46,6 +46,29 @@ fn leaves_the_line(c: char) -> bool {
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// The first character of a name that nobody sees, so that two names that differ may look alike: what leaves the line ([`OneLine`]), and
+/// characters without width (Unicode's `Default_Ignorable_Code_Point`).
+///
+/// ```
+/// use antiphase_units::unseen_in;
+/// assert_eq!(unseen_in("gpu\u{200b}-01\n"), Some('\u{200b}'));
+/// assert_eq!(unseen_in("Zürich 1"), None);
+/// ```
+#[must_use]
+pub fn unseen_in(name: &str) -> Option<char> {
+    name.chars().find(|c| is_unseen(*c))
+}
+
+fn is_unseen(c: char) -> bool {
+    leaves_the_line(c)
+        || matches!(
+            c,
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+                | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
+                | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;

@@ -23,6 +23,7 @@ fn every_fabric_is_refused_in_one_line() {
         ("host and switch", fabric("h4]", "leaf1]")),
         ("empty host", fabric("h4]", "'']")),
         ("host with a control character", fabric("h4]", r#""h\x07"]"#)),
+        ("host with a character without width", fabric("h4]", "h4\u{200b}]")),
         ("host of 300 bytes", fabric("h4]", &format!("{}]", "h".repeat(300)))),
         ("tier over 8 bits", fabric("tier: 2", "tier: 256")),
         ("negative tier", fabric("tier: 2", "tier: -2")),

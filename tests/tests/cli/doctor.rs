@@ -37,10 +37,15 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(name: &str) -> Self {
+        Self::with(name, &[])
+    }
+
+    /// With more arguments.
+    pub(crate) fn with(name: &str, arguments: &[&str]) -> Self {
         let scratch = Scratch::new(name);
         let mut command = Command::new(program());
         command.args(["serve", "--listen", "127.0.0.1:0", "--state", &scratch.path("state.redb")]);
-        command.arg("--fabric").arg(checkout().join("examples/testbed/fabric.yaml"));
+        command.arg("--fabric").arg(checkout().join("examples/testbed/fabric.yaml")).args(arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("invariant: a pipe was asked for");

@@ -1,6 +1,7 @@
 //! `antiphase status` and `antiphase top` against the real service; `top` in a pseudo terminal, which `script` makes.
 
 use std::{
+    fs,
     io::{Read as _, Write as _},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{Arc, Mutex},
@@ -8,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{doctor::Service, process::program};
+use antiphase_tests::checkout;
+
+use crate::{doctor::Service, process::program, scratch::Scratch};
 
 /// Longest wait for what the terminal is to show, on a busy machine.
 const SHOWN_WITHIN: Duration = Duration::from_secs(60);
@@ -84,6 +87,28 @@ fn with_jobs(name: &str) -> Service {
     let commit = service.ask(&["commit", "--jobs", "examples/testbed/jobs.yaml", "--candidates", "examples/testbed/candidates.yaml"]);
     commit.expect(0);
     service
+}
+
+/// By score two candidates with shifts that nothing contradicts come first; by time one comes first in which fewer iterations are longer.
+#[test]
+fn candidates_are_ranked_by_what_is_asked_for() {
+    let service = Service::with("ranked", &["--ecmp", "hashed:3"]);
+    let scratch = Scratch::new("ranked-candidates");
+    let all = fs::read_to_string(checkout().join("examples/testbed/candidates.yaml")).expect("it can be read");
+    let (head, entries) = all.split_once("\n- id: ").expect("invariant: the document has candidates");
+    // The one that is first by both is left out.
+    let others: String =
+        entries.split("\n- id: ").filter(|entry| !entry.starts_with("side-by-side")).map(|e| format!("\n- id: {e}")).collect();
+    fs::write(scratch.path("candidates.yaml"), format!("{head}{others}\n")).expect("it can be written");
+    let file = scratch.path("candidates.yaml");
+    let first = |objective: &[&str]| {
+        let asked = [&["evaluate", "--jobs", "examples/testbed/jobs.yaml", "--candidates", &file, "-o", "json"], objective].concat();
+        service.ask(&asked).json()["ranked"][0]["id"].clone()
+    };
+    assert_eq!((first(&[]), first(&["--objective", "time"])), ("half".into(), "crowded".into()));
+    let commit = ["commit", "--jobs", "examples/testbed/jobs.yaml", "--candidates", &file, "--objective", "time"];
+    assert!(service.ask(&commit).ok().starts_with("candidate crowded\n"));
+    service.ask(&["commit", "--jobs", "examples/testbed/jobs.yaml", "--objective", "time"]).expect(2);
 }
 
 #[test]

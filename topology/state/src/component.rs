@@ -99,19 +99,23 @@ pub(crate) fn groups(plan: &Plan, dirty: &BTreeSet<Name>) -> Vec<Vec<Arc<Job>>> 
     out
 }
 
-/// How much work there is for each of the components that one change plans again, in units of about 10 ns.
-pub(crate) fn work_of_each(groups: &[Vec<Arc<Job>>]) -> Vec<u64> {
-    // Who meets nobody is not planned.
-    let size = |group: &Vec<Arc<Job>>| if group.len() > 1 { group.iter().map(|job| phases_on_links(job)).sum() } else { 0 };
-    let phases: Vec<u64> = groups.iter().map(size).collect();
+/// How much of the work `of_all` there is for each of the components that are planned together, in units of about 10 ns: by their phases,
+/// and never more than one change has.
+pub(crate) fn work_of_each(groups: &[Vec<Arc<Job>>], of_all: u64) -> Vec<u64> {
+    let phases: Vec<u64> = groups.iter().map(|group| phases_of(group)).collect();
     let all = phases.iter().sum::<u64>().max(1);
-    let share = |own: &u64| u128::from(PLANNING_WORK_MAX) * u128::from(*own) / u128::from(all);
+    let share = |own: &u64| u128::from(of_all) * u128::from(*own) / u128::from(all);
     // No share is above the whole, which has 64 bits.
-    phases.iter().map(|own| (share(own) as u64).max(COMPONENT_WORK_MIN)).collect()
+    phases.iter().map(|own| (share(own) as u64).clamp(COMPONENT_WORK_MIN, PLANNING_WORK_MAX)).collect()
+}
+
+/// The phases that are looked at when a component is planned; none of a job that meets nobody.
+pub(crate) fn phases_of(group: &[Arc<Job>]) -> u64 {
+    if group.len() > 1 { group.iter().map(|job| phases_on_links(job)).sum() } else { 0 }
 }
 
 /// The phases of a job on all its links: how much it adds to what is planned.
-pub(crate) fn phases_on_links(job: &Job) -> u64 {
+fn phases_on_links(job: &Job) -> u64 {
     let LinkDemands { links, demands } = &job.load.demands;
     // An empty demand has its link to be looked at.
     links.iter().map(|&(_, demand)| demands[demand as usize].len() as u64 + 1).sum()

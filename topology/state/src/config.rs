@@ -53,6 +53,8 @@ pub const PORTS_MAX: usize = 256;
 /// Most work of planning in one change, in units of about 10 ns: two seconds, which everybody else waits for. The components that it plans
 /// again share it by the phases of their jobs on links; one for which it is too little runs as its jobs come.
 pub const PLANNING_WORK_MAX: u64 = 220_000_000;
+/// The same for all components at a start, when no change waits yet.
+pub const RESTORE_WORK_MAX: u64 = 10 * PLANNING_WORK_MAX;
 /// No component gets less of that: ten milliseconds, which components of few phases do not need.
 pub const COMPONENT_WORK_MIN: u64 = 1_000_000;
 /// How much worse than the best joint solution the mean score of a component may stay so that running jobs keep their slots:

@@ -123,6 +123,8 @@ struct Keyring {
 pub(crate) struct Plan {
     pub(crate) version: u64,
     pub(crate) installed: Option<Arc<Installed>>,
+    /// Phases of all components that were planned since the start, refused changes and all. Not durable.
+    pub(crate) planned: u64,
     jobs: BTreeMap<Name, Arc<Job>>,
     links: BTreeMap<LinkId, Vec<Presence>>,
     hosts: BTreeMap<Name, BTreeSet<Name>>,

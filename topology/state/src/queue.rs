@@ -1,5 +1,6 @@
-//! Changes that wait for their turn: each user's in the order in which they came, and the users in turn, so that nobody's changes keep
-//! those of another waiting for more than one of them.
+//! Changes that wait for their turn: each user's in the order in which they came, and the users in turn. So before each change of a user
+//! comes at most one of each other user, however many these have. Every second turn is the service's own, whose changes end leases and start
+//! jobs.
 
 use alloc::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +14,7 @@ use crate::{
     config::{QUEUE_MAX, USER_QUEUE_MAX},
 };
 
-/// Who asked; `None`: the service itself, its scheduler, or callers that nobody names.
+/// Who asked, as the audit trail names them: callers that it does not tell apart are one. `None`: the service itself and its scheduler.
 type User = Option<Arc<str>>;
 
 /// There is no room for a change.
@@ -33,6 +34,8 @@ pub(crate) struct ChangeQueue {
     /// The users who have some, in the order of their turns.
     turns: VecDeque<User>,
     len: usize,
+    /// The last turn was the service's own.
+    was_own: bool,
 }
 
 impl ChangeQueue {
@@ -56,7 +59,9 @@ impl ChangeQueue {
 
     /// The next change: the first of the user whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<Queued> {
-        let user = self.turns.pop_front()?;
+        let own = self.turns.iter().position(Option::is_none).filter(|_| !self.was_own);
+        let user = self.turns.remove(own.unwrap_or(0))?;
+        self.was_own = user.is_none();
         // A user has a turn as long as its line is not empty.
         let line = self.lines.get_mut(&user)?;
         let change = line.pop_front()?;
@@ -109,7 +114,10 @@ mod tests {
         // Many of one user, and then one each of another and of the service.
         assert!((1..=4).all(|number| push(Some("alice"), number)));
         assert!(push(Some("bob"), 11) && push(None, 21) && push(Some("bob"), 12));
-        assert_eq!(numbers(queue.drain()), [1, 11, 21, 2, 12, 3, 4]);
+        assert_eq!(numbers(queue.drain()), [21, 1, 11, 2, 12, 3, 4]);
+        let mut push = |by, number| queue.push(release(by, number)).is_ok();
+        assert!(push(Some("alice"), 1) && push(Some("bob"), 11) && push(Some("carol"), 31) && (21..=23).all(|own| push(None, own)));
+        assert_eq!(numbers(queue.drain()), [21, 1, 22, 11, 23, 31]);
         assert!(queue.is_empty() && queue.pop().is_none());
     }
 

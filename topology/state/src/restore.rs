@@ -17,6 +17,7 @@ use crate::{
     AuditEntry, Commitment, Config, Content, Document, JobDefinition, Record, Refusal, Slot,
     check::{check, distinct},
     component::{ComponentProblem, groups, work_of_each},
+    config::RESTORE_WORK_MAX,
     leases::Lease,
     measured::as_planned,
     plan::{Installed, Job, KeyUse, Name, Plan},
@@ -208,7 +209,7 @@ pub(crate) fn plan(config: &Config, now: FabricTime, restored: Restored) -> Resu
         name.into_iter().for_each(|name| plan.replace_comparison(&name, Some(found.clone())));
     }
     let groups = groups(&plan, &names);
-    for (work, group) in work_of_each(&groups).into_iter().zip(groups).filter(|(_, group)| group.len() > 1) {
+    for (work, group) in work_of_each(&groups, RESTORE_WORK_MAX).into_iter().zip(groups).filter(|(_, group)| group.len() > 1) {
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.times.period).collect();
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.times.offset.0)).collect();
         // Nothing is solved here: the slots are scored as they stand, so a restart moves nobody and keeps who is held (P141).

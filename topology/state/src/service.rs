@@ -16,7 +16,6 @@ use crate::{
     audit::AuditTrail,
     batch::Batch,
     change::{Queued, listed},
-    component::phases_on_links,
     config::{
         BATCH_MAX, BATCH_PHASES_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, STORE_RETRY, WAITING,
         measured_apart,
@@ -319,10 +318,10 @@ impl Service {
     /// Applies the first changes of the queue to the next plan.
     fn apply_some(&mut self, now: FabricTime) -> Batch {
         let mut batch = Batch { keys: self.forget_keys(now), ..Batch::default() };
-        let (mut touched, mut phases) = (0, 0);
+        let (mut touched, planned) = (0, self.next.planned);
         for _ in 0..BATCH_MAX {
             // The check stands before the change, so one change above a bound is still applied; the batch then ends with it (P123).
-            if touched >= BATCH_TOUCHED_MAX || phases >= BATCH_PHASES_MAX {
+            if touched >= BATCH_TOUCHED_MAX || self.next.planned - planned >= BATCH_PHASES_MAX {
                 break;
             }
             let Some(mut change) = self.queue.pop() else { break };
@@ -339,7 +338,6 @@ impl Service {
             match change.apply(now, &mut self.next, &self.view.config) {
                 Ok(done) => {
                     touched += done.touched.len();
-                    phases += done.touched.iter().filter_map(|name| self.next.job(name)).map(|job| phases_on_links(job)).sum::<u64>();
                     batch.add(request, done);
                 }
                 Err(refusal) => match request {

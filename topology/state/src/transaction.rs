@@ -16,7 +16,7 @@ use units::{FabricTime, Nanos};
 
 use crate::{
     Config, Refusal, Slot,
-    component::{Assessed, Component, ComponentProblem, groups, work_of_each},
+    component::{Assessed, Component, ComponentProblem, groups, phases_of, work_of_each},
     config::PLANNING_WORK_MAX,
     plan::{Job, Name, Plan},
 };
@@ -90,7 +90,8 @@ impl<'a> Transaction<'a> {
         let (mut loss, mut links) = (0.0, 0usize);
         // The groups are found once: slots, which are all that the loop changes, do not decide who meets whom.
         let groups = groups(self.plan, dirty);
-        for (work, group) in work_of_each(&groups).into_iter().zip(groups) {
+        for (work, group) in work_of_each(&groups, PLANNING_WORK_MAX).into_iter().zip(groups) {
+            self.plan.planned += phases_of(&group);
             let settled = if let [job] = &group[..] { alloc::vec![self.alone(job)] } else { self.together(&group, fresh, work)? };
             if let Some(component) = settled.first().and_then(|j| j.component.as_ref()) {
                 // The score is a mean over links, so each component weighs as many links as it has.
@@ -174,17 +175,20 @@ impl<'a> Transaction<'a> {
     pub(crate) fn shift_alone(&mut self, name: &Name, offset: Nanos) -> Result<bool, Refusal> {
         let Some(component) = self.plan.job(name).and_then(|j| j.component.clone()) else { return Ok(false) };
         let group: Vec<Arc<Job>> = component.members.iter().filter_map(|n| self.plan.job(n).cloned()).collect();
+        self.plan.planned += phases_of(&group);
         let periods: Vec<Nanos> = group.iter().map(|j| j.slot.times.period).collect();
         let problem = ComponentProblem::new(self.plan, self.config, &group, &periods, PLANNING_WORK_MAX)?;
         let shifts: Vec<Ticks> = group.iter().map(|j| Ticks(if j.name == *name { offset.0 } else { j.slot.times.offset.0 })).collect();
         let headroom = group.iter().map(|j| j.headroom_permille).max().unwrap_or(0);
         let hold: Vec<bool> = group.iter().map(|j| j.slot.hold).collect();
-        let moved = self.under(&group, &problem, &periods, headroom, &problem.evaluate(&shifts)?, Holding::Kept(&hold));
-        let score = moved.first().and_then(|j| j.component.as_ref()).map_or(0.0, |c: &Arc<Component>| c.score);
+        // Both are scored with the same work here: the score that is kept may be of a change that had less for it.
+        let present: Vec<Ticks> = group.iter().map(|j| Ticks(j.slot.times.offset.0)).collect();
+        let (next, now) = (problem.evaluate(&shifts)?, problem.evaluate(&present)?);
         // `PROOF_TOLERANCE` is the rounding of the sums: a difference below it is no fall.
-        if score + circle::PROOF_TOLERANCE < component.score {
+        if next.score + circle::PROOF_TOLERANCE < now.score {
             return Ok(false);
         }
+        let moved = self.under(&group, &problem, &periods, headroom, &next, Holding::Kept(&hold));
         // The whole component is put back, because slacks and predictions of the others follow from the new offset too.
         for job in moved {
             self.put(&job.name.clone(), Some(Arc::new(job)));
@@ -261,9 +265,11 @@ mod tests {
     fn components_share_the_work_of_a_change_by_their_phases() {
         let group = |links: &[u32]| ["a", "b"].map(|name| job(name, links).1).to_vec();
         let alone = alloc::vec![job("c", &[1, 2, 3]).1];
-        assert_eq!(work_of_each(&[group(&[1, 2]), alone]), [PLANNING_WORK_MAX, COMPONENT_WORK_MIN]);
-        assert_eq!(work_of_each(&[group(&[1, 2, 3]), group(&[4])]), [PLANNING_WORK_MAX / 4 * 3, PLANNING_WORK_MAX / 4]);
-        assert_eq!(work_of_each(&alloc::vec![group(&[1]); 1_000]), [COMPONENT_WORK_MIN; 1_000]);
+        assert_eq!(work_of_each(&[group(&[1, 2]), alone], PLANNING_WORK_MAX), [PLANNING_WORK_MAX, COMPONENT_WORK_MIN]);
+        assert_eq!(work_of_each(&[group(&[1, 2, 3]), group(&[4])], PLANNING_WORK_MAX), [PLANNING_WORK_MAX / 4 * 3, PLANNING_WORK_MAX / 4]);
+        assert_eq!(work_of_each(&alloc::vec![group(&[1]); 1_000], PLANNING_WORK_MAX), [COMPONENT_WORK_MIN; 1_000]);
+        // At the start there is more for all, and for each as much as in a change of its own.
+        assert_eq!(work_of_each(&[group(&[1]), group(&[2])], 10 * PLANNING_WORK_MAX), [PLANNING_WORK_MAX; 2]);
     }
 
     fn shape(plan: &Plan) -> Vec<(u32, Vec<(String, u64)>)> {

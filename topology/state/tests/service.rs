@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use antiphase_state::{
     AgentReport, AgentState, Change, ClockQuality, Commit, Config, Event, GateReport, JobState, Refusal, Reply, RequestId, Service,
-    SessionId, Slot,
-    config::{BATCH_MAX, PHASES_MAX, QUEUE_MAX},
+    SessionId, Slot, config::PHASES_MAX,
 };
 use units::{FabricTime, Nanos};
 use world::{Driver, MS, S, durable, restored, said};
@@ -239,41 +238,6 @@ fn without_a_fabric_nothing_can_be_committed() {
     assert_eq!(driver.reply(request), Some(Err(Refusal::NoFabric)));
 }
 
-#[test]
-fn a_queue_that_is_full_refuses() {
-    let mut driver = Driver::with_fabric();
-    driver.slow = true;
-    driver.send_commit(&[A]);
-    for _ in 0..QUEUE_MAX {
-        let request = driver.request();
-        driver.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![] } });
-        assert!(driver.reply(request).is_none());
-    }
-    let request = driver.request();
-    driver.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![] } });
-    assert!(matches!(driver.reply(request), Some(Err(Refusal::Limit { .. }))));
-}
-
-/// Who asks for many changes is served in turn with the others, also where batches are short.
-#[test]
-fn changes_of_one_user_keep_those_of_others_waiting_for_no_more_than_a_few() {
-    let mut driver = Driver::with_fabric();
-    driver.slow = true;
-    driver.send_commit(&[A]);
-    let mut release = |by: &str, name: String| {
-        let request = driver.request();
-        driver.handle(Event::Asked { request, change: Change::Release { by: Some(by.into()), jobs: vec![name] } });
-        request
-    };
-    let alice: Vec<RequestId> = (0..3 * BATCH_MAX).map(|n| release("alice", format!("a{n}"))).collect();
-    let bob = [release("bob", "b0".into()), release("bob", "b1".into())];
-    // The next batch holds as many as it may.
-    driver.persisted();
-    assert!(bob.iter().all(|request| driver.reply(*request).is_some()));
-    let answered = alice.iter().filter(|request| driver.reply(**request).is_some()).count();
-    assert!(answered >= BATCH_MAX - 2, "{answered}");
-}
-
 /// Found by a stranger: jobs of 220 bytes have thousands of phases each, and a few hundred kilobytes took gigabytes for good.
 #[test]
 fn phases_of_all_jobs_have_a_limit() {
@@ -436,31 +400,6 @@ fn time_in_which_nobody_was_heard_is_no_silence() {
     driver.now = driver.now.saturating_add(Nanos(idle.0 - S));
     driver.handle(Event::Tick);
     assert_eq!(driver.service.view().agent("h1").unwrap().state(), AgentState::Lost);
-}
-
-#[test]
-fn a_batch_ends_once_it_has_touched_many_jobs() {
-    let mut driver = Driver::with_fabric();
-    let names: Vec<String> = (0..260).map(|n| format!("j{n:03}")).collect();
-    let jobs: Vec<(&str, &str)> = names.iter().map(|n| (n.as_str(), "100 0-1 h1,h5")).collect();
-    driver.commit(&jobs);
-    // Seven changes; those behind the first wait for the store, and each touches all that are left.
-    driver.slow = true;
-    let requests: Vec<RequestId> = names[..7]
-        .iter()
-        .map(|name| {
-            let request = driver.request();
-            driver.handle(Event::Asked { request, change: Change::Release { by: None, jobs: vec![name.clone()] } });
-            request
-        })
-        .collect();
-    let mut done = Vec::new();
-    while driver.waiting.is_some() {
-        driver.persisted();
-        done.push(requests.iter().filter(|r| driver.reply(**r).is_some()).count());
-    }
-    // 259 + 258 + 257 + 256 = 1,030.
-    assert_eq!(done, [1, 5, 7]);
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub struct Adjustment {
 /// [`Adjustment::fewest`] then says. Larger components grow the set greedily. The work limit of the effort may end the
 /// proofs and the putting back early; the score holds regardless.
 ///
-/// Paper mode and robust mode know no running jobs: of `options` only the effort counts.
+/// Paper mode and robust mode know no running jobs: of `options` only effort and work count.
 ///
 /// ```
 /// use antiphase_circle::{adjust, Options, Phase, ProblemBuilder, Rate, Ticks};

@@ -149,14 +149,15 @@ impl View<'_> {
     /// period, of which its lock is a part.
     fn lock_as_given(&self, link: &ProblemLink, gcds_left: &mut usize, out: &mut [JobShift]) {
         let count = link.members.len().saturating_mul(link.members.len());
-        let are_too_many = count > *gcds_left;
-        *gcds_left = gcds_left.saturating_sub(count);
+        let left = gcds_left.checked_sub(count);
+        // A link of fewer jobs may still have its gcds.
+        *gcds_left = left.unwrap_or(*gcds_left);
         for on in &link.members {
             let others = link.members.iter().filter(|o| o.job != on.job);
             let own = self.problem.period(on.job);
             // The LCM of the gcds with all others is `G_j` of docs/model.md, section 2, which needs no circle.
             let exact = || others.fold(1_u64, |l, other| l.lcm(&own.gcd(&self.problem.period(other.job))));
-            let lock = if are_too_many { own } else { exact() };
+            let lock = if left.is_some() { exact() } else { own };
             let o = &mut out[on.job.index()];
             o.lock = Ticks(o.lock.0.lcm(&lock));
         }

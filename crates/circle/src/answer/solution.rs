@@ -25,8 +25,9 @@ pub struct Options {
     pub robust: Option<Ticks>,
     /// How much work to spend.
     pub effort: Effort,
-    /// Most work on all groups of the problem together, in units of about 10 ns, where that is less than the effort allows. What is made
-    /// before the search and the scores that are told have limits in proportion.
+    /// Most work of the search on all groups of the problem together, in units of about 10 ns, where that is less than the effort allows.
+    /// What is made before the search and the scores that are told have limits in proportion. Robust mode and [`crate::adjust`] have limits
+    /// by group, which come from the effort alone.
     pub work_max: Option<u64>,
 }
 
@@ -72,7 +73,8 @@ pub struct JobShift {
     /// How far it alone may drift, either way, before the mean score falls; at most half its period.
     pub slack: Ticks,
     /// The shift of the job matters only modulo its lock: the gcd of its period with the periods of those that it meets. A lock
-    /// that is small against the period means that the periods do not lock and no shift can help this job much.
+    /// that is small against the period means that the periods do not lock and no shift can help this job much. Where links of hundreds of
+    /// jobs lack couplings, it may be a multiple of that: the whole period.
     pub lock: Ticks,
 }
 

@@ -216,7 +216,8 @@ impl<'a> Search<'a> {
         Node { bound, with_floors, pending, complete }
     }
 
-    /// The bound of a search whose tree is not searched. Of a thousand jobs it may end before all were looked at.
+    /// The bound of the first node alone, where the tree is not searched. Of a thousand jobs it may end before all were looked at; then it
+    /// is the bound by mean demand.
     pub(super) fn root_bound(&mut self) -> f64 {
         let (costs, fill) = self.placed_cost(None);
         let (mut complete, mut bound) = (true, costs.iter().sum::<f64>());

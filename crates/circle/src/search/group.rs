@@ -24,9 +24,11 @@ const PLAIN_REPEATS: u64 = 5;
 const SWEEP_PIECES: u64 = 256;
 /// Fewest alignments of a pair that are kept, however many phases the jobs have.
 const ALIGNMENTS_MIN: u64 = 64;
-/// How many times as many lookups two jobs have who meet nobody else: of a hundred phases each on one circle, all alignments are looked at,
-/// which takes a tenth of a second.
+/// How many times as many lookups two jobs have who meet nobody else, on all of their circles together: of a hundred phases each on one
+/// circle, all alignments are looked at, which takes a tenth of a second.
 const ALONE_LOOKUPS: u64 = 1 << 5;
+/// Other jobs have lookups for each of their circles, up to so many.
+const CIRCLES_MAX: u64 = 1 << 4;
 /// Fewest alignments of a pair that are kept where many groups share the work.
 const ALIGNMENTS_MIN_SHARED: u64 = 8;
 /// A group with less work than this, in units of 10 ns, shares with many.
@@ -74,6 +76,8 @@ pub(crate) struct Group {
     lookups_max: u64,
     /// Fewest alignments of one pair that are kept, whatever `lookups_max` says.
     alignments_min: u64,
+    /// `lookups_max` are for two jobs who meet nobody else.
+    is_alone: bool,
 }
 
 impl Group {
@@ -94,13 +98,7 @@ impl Group {
         // A circle that cannot be walked around stays one when none of the jobs of a subset is on it.
         let is_swept = |(circle, plain): (&Circle, &bool)| *plain || circle.is_walkable() && pieces(circle) <= SWEEP_PIECES;
         let swept = circles.iter().zip(&plain).map(is_swept).collect();
-        Self { jobs: group_jobs, circles, plain, swept, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN }
-    }
-
-    /// Lookups that an effort spends on a pair. Two jobs on one circle are all that their search has to do, so it may take longer.
-    fn lookups(&self, effort: Effort) -> u64 {
-        let is_alone = effort != Effort::Fast && self.jobs.len() == 2;
-        effort.lookups_max() * if is_alone { ALONE_LOOKUPS } else { 1 }
+        Self { jobs: group_jobs, circles, plain, swept, lookups_max: effort.lookups_max(), alignments_min: ALIGNMENTS_MIN, is_alone: false }
     }
 
     /// Lookups that one shift of a job costs, in pairs.
@@ -110,7 +108,9 @@ impl Group {
 
     /// Fits the alignments that are looked at to the work that the group may spend.
     pub(crate) fn limit(&mut self, effort: Effort, work_max: u64) {
-        self.lookups_max = self.lookups(effort);
+        // Two jobs are all that their search has to do, so it may take longer.
+        self.is_alone = effort != Effort::Fast && self.jobs.len() == 2;
+        self.lookups_max = effort.lookups_max() * if self.is_alone { ALONE_LOOKUPS } else { 1 };
         if effort != Effort::Fast && work_max < WORK_SHARED {
             // Each ordered pair of jobs may be asked about, so the work is divided evenly among the pairs.
             let pairs = (self.jobs.len() * self.jobs.len().saturating_sub(1)).max(1) as u64;
@@ -185,8 +185,8 @@ impl Group {
     /// Whether to see once how the cost of one circle answers to the shift of each job on it is more than all the `work` that is left, or
     /// to see how that of all circles does is more than memory should hold.
     pub(crate) fn is_too_large_to_look(&self, work: u64) -> bool {
-        // A search for proof looks at so many jobs at a time, and descent at one.
-        let at_once = self.jobs.len().min(PROOF_JOBS_MAX) as u64;
+        // A search for proof looks at all jobs at a time, and descent at one.
+        let at_once = if self.bodies() > PROOF_JOBS_MAX { 1 } else { self.jobs.len().max(1) as u64 };
         let mut of_jobs = vec![Look::default(); self.jobs.len()];
         for (c, circle) in self.circles.iter().enumerate() {
             let (mut here, pieces) = (Look::default(), self.swept_pieces(c));
@@ -298,7 +298,9 @@ impl Group {
     /// Most alignments of `job` with another that are looked at: one shift of the job takes a lookup for each of its pieces, on all of its
     /// circles.
     fn alignments_max(&self, job: usize) -> u64 {
-        (self.lookups_max / self.jobs[job].pieces.max(1)).max(self.alignments_min)
+        let GroupJob { on, pieces, .. } = &self.jobs[job];
+        let circles = if self.is_alone { 1 } else { (on.len() as u64).clamp(1, CIRCLES_MAX) };
+        (self.lookups_max.saturating_mul(circles) / (*pieces).max(1)).max(self.alignments_min)
     }
 
     /// Whether so many congruent shifts of all opposite meetings of the two are more than are looked at.

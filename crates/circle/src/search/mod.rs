@@ -175,7 +175,7 @@ fn bound_by_circles(group: &Group, effort: Effort, workspace: &mut Workspace) ->
     };
     let mut sum = 0.0;
     for (c, circle) in group.circles.iter().enumerate() {
-        // One job more on a circle of many is a look more, so the rest of them may have to do with a bound that is known already.
+        // Circles that no work is left for have the bound by mean demand, which is known already.
         sum += if workspace.budget.is_spent() { circle.least_cost } else { bound(c, workspace) };
     }
     sum

@@ -36,8 +36,8 @@ pub(crate) fn check_name(place: impl FnOnce() -> String, name: &str) -> Result<(
         Err(document(place(), "empty name"))
     } else if name.len() > NAME_BYTES_MAX {
         Err(document(place(), format!("name {} is longer than {NAME_BYTES_MAX} bytes", quoted(name))))
-    } else if name.chars().any(char::is_control) {
-        Err(document(place(), format!("name {} holds a control character", quoted(name))))
+    } else if let Some(unseen) = units::unseen_in(name) {
+        Err(document(place(), format!("name {} has the character {unseen:?}, which nobody sees", quoted(name))))
     } else {
         Ok(())
     }
@@ -86,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn names_have_a_length_and_no_control_characters() {
+    fn names_have_a_length_and_no_characters_that_nobody_sees() {
         assert!(check_name(String::new, "gpu-01").is_ok());
         assert!(check_name(String::new, &"x".repeat(255)).is_ok());
-        for bad in [String::new(), "x".repeat(256), "a\u{7}".into()] {
+        for bad in [String::new(), "x".repeat(256), "a\u{7}".into(), "a\u{200b}".into(), "\u{202e}a".into()] {
             assert!(check_name(String::new, &bad).is_err(), "{bad:?}");
         }
     }

@@ -7,7 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
-use units::{NAME_BYTES_MAX, NodeId, Rate};
+use units::{NAME_BYTES_MAX, NodeId, Rate, unseen_in};
 
 use super::document::{Cable, Direction, Document, End, Gpus, HOST_GPUS_MAX, Lined, PARALLEL_MAX, PARALLEL_TOTAL_MAX, ProvenanceName};
 use crate::{
@@ -79,8 +79,8 @@ fn check_name(line: u32, what: &str, name: &str, may_be_empty: bool) -> Result<(
         format!("{what} name of {} bytes, the limit is {NAME_BYTES_MAX}", name.len())
     } else if name.is_empty() && !may_be_empty {
         format!("{what} name is empty")
-    } else if name.chars().any(char::is_control) {
-        format!("{what} name {name:?} has a control character")
+    } else if let Some(unseen) = unseen_in(name) {
+        format!("{what} name {name:?} has the character {unseen:?}, which nobody sees")
     } else {
         return Ok(());
     };

@@ -20,7 +20,7 @@ const GLANCE: Runs = Runs { trial: fluid::Trial { runs: 2, ..SEARCH.trial }, of_
 /// Runs of a look.
 const LOOK: Runs = Runs { trial: fluid::Trial { runs: 1, ..SEARCH.trial }, of_jobs_max: 1 };
 
-/// The part of the demands that the runs of all choices may look at, as a divisor, at which one run may look.
+/// One run may look at an eighth of the demands that the runs of all choices may look at together.
 const RUN_SHARE: u64 = 8;
 
 /// How much longer than with nobody kept apart, as a share.

@@ -25,7 +25,7 @@ fn every_bad_value_is_named_with_its_path() {
     let cases = [
         ("profile/v1", "profile/v2", "schema: schema is \"antiphase.profile/v2\", expected"),
         ("\"vgg16\"", "\"\"", "name: 0 bytes; must be 1 to 253"),
-        ("\"vgg16\"", "\"a\\nb\"", "name: \"a\\nb\"; must not contain control"),
+        ("\"vgg16\"", "\"a\\nb\"", "name: \"a\\nb\" has the character '\\n'"),
         ("\"period_ns\": 255", "\"period_ns\": 0", "period_ns: 0; must be 1 to 281474976710656"),
         ("\"period_ns\": 255", "\"period_ns\": 25.5", "period_ns: invalid type: floating point"),
         ("141", "142", "phases[0].duration_ns: 114 from 142; must end within the period of 255"),

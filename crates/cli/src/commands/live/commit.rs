@@ -9,10 +9,12 @@ use std::{
 use clap::Args;
 use job::{CandidatesDoc, JobDoc, JobsDoc, ModelDoc};
 use proto::v1alpha1::{
-    Candidate, CommitRequest, CommitResponse, EvaluateRequest, JobHosts, JobSpec, ListTurnsRequest, ListTurnsResponse, Model, Outcome, Slot,
+    Candidate, CommitRequest, CommitResponse, EvaluateRequest, JobHosts, JobSpec, ListTurnsRequest, ListTurnsResponse, Model, Objective,
+    Outcome, Slot,
 };
 
 use super::{
+    RankedBy,
     connect::{Client, IN_CANDIDATES, IN_JOBS, ServerArgs, refused_in},
     counted,
     jobs::place,
@@ -40,6 +42,9 @@ pub(crate) struct CommitArgs {
     /// Commit this candidate, wherever it ranks
     #[arg(long, value_name = "ID", requires = "candidates")]
     candidate: Option<String>,
+    /// Rank them by mean link score, or by predicted iteration time
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "candidates")]
+    objective: RankedBy,
     /// Refuse unless the plan is at this plan version
     #[arg(long, value_name = "VERSION")]
     if_plan_version: Option<u64>,
@@ -77,7 +82,10 @@ pub(crate) fn commit(args: &CommitArgs) -> Result<ExitCode, CliError> {
     args.server.with(async |mut client: Client| {
         let chosen = match &args.candidates {
             None => None,
-            Some(file) => Some(choose(&mut client, &mut request, candidates, args.candidate.as_deref(), [&args.jobs, file]).await?),
+            Some(file) => {
+                let named = args.candidate.as_deref();
+                Some(choose(&mut client, &mut request, candidates, named, args.objective, [&args.jobs, file]).await?)
+            }
         };
         // Hosts of a candidate are the candidates document's.
         let file = |says: &str| args.candidates.as_deref().filter(|_| says.contains(".hosts[")).unwrap_or(&args.jobs);
@@ -100,6 +108,7 @@ async fn choose(
     request: &mut CommitRequest,
     candidates: Vec<Candidate>,
     named: Option<&str>,
+    by: RankedBy,
     [jobs, file]: [&Path; 2],
 ) -> Result<String, CliError> {
     let id = match named {
@@ -107,7 +116,13 @@ async fn choose(
         None => {
             // Predicted times tell candidates of equal scores apart, as in what `antiphase evaluate` shows.
             let (these, candidates) = (request.jobs.clone(), candidates.clone());
-            let asked = EvaluateRequest { jobs: these, candidates, predict: true, ..EvaluateRequest::default() };
+            let asked = EvaluateRequest {
+                jobs: these,
+                candidates,
+                objective: Objective::from(by).into(),
+                predict: true,
+                ..EvaluateRequest::default()
+            };
             let files = [(IN_CANDIDATES, file), (IN_JOBS, jobs)];
             let answer = client.evaluate(asked).await.map_err(|status| refused_in(status, &files))?.into_inner();
             let best = answer.ranked.into_iter().find(|ranked| ranked.outcome() == Outcome::Solved);

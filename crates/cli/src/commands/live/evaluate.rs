@@ -3,9 +3,10 @@
 use std::{path::PathBuf, process::ExitCode};
 
 use clap::Args;
-use proto::v1alpha1::{EvaluateRequest, EvaluateResponse, Evaluation, Outcome};
+use proto::v1alpha1::{EvaluateRequest, EvaluateResponse, Evaluation, Objective, Outcome};
 
 use super::{
+    RankedBy,
     commit::{read_candidates, read_jobs},
     connect::{Client, IN_CANDIDATES, IN_JOBS, ServerArgs, refused_in},
     or_dash, score,
@@ -28,6 +29,9 @@ pub(crate) struct EvaluateArgs {
     /// Candidate placements (antiphase.candidates/v1); without it all jobs are judged where they stand
     #[arg(long, value_name = "FILE")]
     candidates: Option<PathBuf>,
+    /// Rank by mean link score, or by predicted iteration time
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
+    objective: RankedBy,
     /// Say in words who takes turns with whom, what happens on each contended link, and what each job takes
     #[arg(long)]
     explain: bool,
@@ -40,6 +44,7 @@ pub(crate) fn evaluate(args: &EvaluateArgs) -> Result<ExitCode, CliError> {
     let request = EvaluateRequest {
         jobs: args.jobs.as_deref().map(read_jobs).transpose()?.unwrap_or_default(),
         candidates: args.candidates.as_deref().map(read_candidates).transpose()?.unwrap_or_default(),
+        objective: Objective::from(args.objective).into(),
         explain: args.explain,
         // The columns of times need predictions, which the service leaves out unless asked.
         predict: true,

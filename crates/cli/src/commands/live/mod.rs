@@ -41,6 +41,8 @@ pub(crate) use withdraw::{WithdrawArgs, withdraw};
 
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
+use clap::ValueEnum;
+use proto::v1alpha1::Objective;
 use serde::Serialize;
 use tonic::{Response, Status};
 use units::{Nanos, Score};
@@ -133,6 +135,25 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
         1 => format!("1 {what}"),
         _ if what.ends_with("ch") => format!("{count} {what}es"),
         _ => format!("{count} {what}s"),
+    }
+}
+
+/// What the service ranks candidates by.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum RankedBy {
+    /// Mean score of the links that two or more jobs cross
+    #[default]
+    Score,
+    /// GPU-weighted iteration time under the service's control
+    Time,
+}
+
+impl From<RankedBy> for Objective {
+    fn from(by: RankedBy) -> Self {
+        match by {
+            RankedBy::Score => Self::Score,
+            RankedBy::Time => Self::Time,
+        }
     }
 }
 
