@@ -71,3 +71,21 @@ fn a_batch_ends_once_it_has_touched_many_jobs() {
     // 259 + 258 + 257 + 256 = 1,030.
     assert_eq!(done, [1, 5, 7]);
 }
+
+/// Few jobs of so many phases that planning them takes long: each change is a batch of its own.
+#[test]
+fn a_batch_ends_once_it_has_planned_many_phases() {
+    let mut driver = Driver::with_fabric();
+    let spans: Vec<String> = (0..2_000).map(|n| format!("{}-{}", 2 * n, 2 * n + 1)).collect();
+    let long = |hosts: &str| format!("4000 {} {hosts}", spans.join(" "));
+    driver.commit(&[("a", &long("h1,h5")), ("b", &long("h2,h6"))]);
+    driver.slow = true;
+    let others = [("c", "100 0-1 h3,h7"), ("d", "100 0-1 h4,h8"), ("e", "100 0-1 h1,h6")];
+    let requests: Vec<RequestId> = others.iter().map(|job| driver.send_commit(&[*job])).collect();
+    let mut done = Vec::new();
+    while driver.waiting.is_some() {
+        driver.persisted();
+        done.push(requests.iter().filter(|r| driver.reply(**r).is_some()).count());
+    }
+    assert_eq!(done, [1, 2, 3]);
+}
