@@ -220,6 +220,45 @@ fn the_optimum_equals_exhaustive_search_and_is_proven() {
 
 /// Periods that lock only by small divisors: most alignments of such jobs differ by whole turns, and the search looks at few
 /// of them.
+/// Every shift is tried instead, on one link and on two unlike ones.
+#[test]
+fn two_jobs_of_hundreds_of_phases_are_proven_at_once() {
+    const PERIOD: u64 = 6_000;
+    let mut random = Random(0x2b);
+    for links in [1, 1, 2] {
+        let mut job = || {
+            let mut cuts: Vec<u64> = (0..PERIOD).collect();
+            (0..800).for_each(|i| cuts.swap(i, random.range(i as u64, PERIOD - 1) as usize));
+            cuts.truncate(800);
+            cuts.sort_unstable();
+            cuts.chunks_exact(2).map(|cut| (cut[0], cut[1], random.range(1, 10) * 10)).collect::<Phases>()
+        };
+        let jobs = [job(), job()];
+        let capacities: Vec<u64> = (0..links).map(|link| 100 - 30 * link).collect();
+        let instance = Instance {
+            periods: vec![PERIOD; 2],
+            links: capacities.iter().map(|&capacity| (capacity, vec![(0, jobs[0].clone()), (1, jobs[1].clone())])).collect(),
+        };
+        let found = solve(&problem(&instance), &Options { work_max: Some(10_000_000), ..Options::default() }).unwrap();
+        assert!(found.optimality.proven, "a tenth of a second of work is enough: {:?}", found.optimality);
+        let demand = |job: &Phases| {
+            let mut demand = vec![0_u64; PERIOD as usize];
+            job.iter().for_each(|&(from, to, rate)| demand[from as usize..to as usize].fill(rate));
+            demand
+        };
+        let [a, b] = jobs.each_ref().map(demand);
+        let excess = |capacity: u64, shift: usize| -> u64 {
+            a.iter().zip(b[b.len() - shift..].iter().chain(&b)).map(|(a, b)| (a + b).saturating_sub(capacity)).sum()
+        };
+        let score = |shift: usize| {
+            let loss = |&capacity: &u64| excess(capacity, shift) as f64 / (capacity * PERIOD) as f64;
+            1.0 - capacities.iter().map(loss).sum::<f64>() / links as f64
+        };
+        let best = (0..PERIOD as usize).map(score).fold(f64::NEG_INFINITY, f64::max);
+        assert!((found.mean_score - best).abs() < TOLERANCE, "{} where {best} is the best", found.mean_score);
+    }
+}
+
 #[test]
 fn weakly_locking_periods_reach_the_optimum_of_exhaustive_search() {
     let pools: [&[u64]; 6] = [&[20, 20, 6], &[18, 18, 8], &[14, 21, 14], &[15, 15, 10, 6], &[16, 16, 12], &[12, 9, 8]];

@@ -6,7 +6,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{circle::Circle, distribution::DemandDistribution, folded::Span};
+use super::{circle::Circle, distribution::DemandDistribution, folded::Span, minimum::Steps};
 use crate::budget::Budget;
 
 /// A job folded onto the circle on which the others see it.
@@ -97,6 +97,12 @@ impl LayeredMarginal {
             }
         }
         out
+    }
+
+    /// What each level adds around the circle, in which only the slow part has breaks; `None` where the fast part has some.
+    pub(crate) fn steps(&self) -> Option<Steps<'_>> {
+        let Self { period, slow, levels, rate, .. } = self;
+        (self.fast.len() == 1).then_some(Steps { period: *period, breaks: slow, rate, levels: *levels, first_level: 0 })
     }
 
     /// Mean excess of the others.

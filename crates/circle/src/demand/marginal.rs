@@ -7,6 +7,7 @@ use super::{
     distribution::DemandDistribution,
     folded::Folded,
     layered::{LayeredMarginal, Seen},
+    minimum::Part,
     sum::{Presence, Workspace},
     swept::SweptMarginal,
 };
@@ -64,6 +65,17 @@ impl<'a> CircleMarginal<'a> {
                 Others::Layered(layered, seen) => layered.at(seen, shift),
                 Others::Swept(response, folded) => response.at(folded, shift),
             }
+    }
+
+    /// The cost as step functions under the spans of the job, for [`super::minimum`]; `None` where it has two layers that both change.
+    pub(crate) fn part(&self) -> Option<Part<'_>> {
+        Some(match &self.others {
+            Others::Layered(layered, seen) => {
+                let steps = layered.steps()?;
+                Part { scale: self.scale / steps.period as f64, steps, spans: &seen.spans }
+            }
+            Others::Swept(swept, folded) => Part { scale: self.scale, steps: swept.steps(), spans: &folded.spans },
+        })
     }
 
     /// Work of one lookup.

@@ -8,6 +8,7 @@ pub(crate) mod folded;
 pub(crate) mod layered;
 mod levels;
 pub(crate) mod marginal;
+pub(crate) mod minimum;
 pub(crate) mod perimeter;
 pub(crate) mod sum;
 pub(crate) mod swept;

@@ -7,7 +7,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{circle::Circle, folded::Folded, sum::DemandSum};
+use super::{circle::Circle, folded::Folded, minimum::Steps, sum::DemandSum};
 
 /// Added excess on one circle as a function of one job's shift.
 #[derive(Clone, Debug)]
@@ -98,6 +98,12 @@ impl SweptMarginal {
                 self.prefix[(i + 1) * levels + level] = self.prefix[i * levels + level] + self.rate[i * levels + level] * length;
             }
         }
+    }
+
+    /// What each level adds around the circle of the job.
+    pub(crate) fn steps(&self) -> Steps<'_> {
+        let Self { period, breaks, levels, rate, .. } = self;
+        Steps { period: *period, breaks, rate, levels: *levels, first_level: 1 }
     }
 
     /// Break index at or before `at`, which is at most the period.

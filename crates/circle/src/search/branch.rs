@@ -34,6 +34,7 @@ use crate::{
         circle::OnCircle,
         distribution::{self, DemandDistribution},
         marginal::CircleMarginal,
+        minimum::minimum,
         sum::{Presence, Workspace},
     },
 };
@@ -42,6 +43,9 @@ use crate::{
 const FIRST_SHARE: u64 = 2;
 /// How far below the best the searches after it look, in loss of score.
 const MARGINS: [f64; 4] = [3e-2, 3e-3, 3e-4, 0.0];
+/// Fewest spans of a job whose kinks are put in order instead of being looked up one by one: a lookup takes two steps for each.
+const MINIMUM_SPANS: u64 = 16;
+
 /// The start of a search: the fixed jobs stand, and of every set of jobs that lock with each other, but
 /// with no job outside, the heaviest stands at zero and the others move against it.
 fn rooted(group: &Group, fixed: &[Option<u64>]) -> Vec<Option<u64>> {
@@ -331,6 +335,12 @@ impl<'a> Search<'a> {
         let mut pending = Pending { job, response, counted, alignments: Vec::new(), least: 0.0, at: 0 };
         // A job without alignments costs the same at every shift, so any one gives its least cost.
         pending.least = pending.cost(0);
+        if self.placed.iter().filter(|shift| shift.is_none()).count() == 1
+            && let Some((at, least)) = self.minimum(&pending)
+        {
+            (pending.at, pending.least) = (at, least);
+            return pending;
+        }
         let mut shifts = Vec::new();
         let each = pending.work();
         // Alignments with all heads give the least cost of the job, also with heads at which it was placed: the bound needs them.
@@ -354,6 +364,24 @@ impl<'a> Search<'a> {
             }
         }
         pending
+    }
+
+    /// The best shift of the one job that is left and what it adds there, over all shifts. `None` where a look at each of its alignments is
+    /// as quick.
+    fn minimum(&mut self, pending: &Pending<'a>) -> Option<(u64, f64)> {
+        let (group, job) = (self.group, pending.job);
+        let stand = || (0..group.jobs.len()).filter(|&other| other != job && self.placed[other].is_some());
+        let lists_all = stand().all(|other| group.lists_all(job, other));
+        // Of few spans the alignments are few, and congruent ones are passed over.
+        if lists_all && group.spans(job) < MINIMUM_SPANS {
+            return None;
+        }
+        // Two jobs are asked about once. Of more jobs one leaf takes no longer than the alignments that would be looked at.
+        let is_leaf = group.jobs.len() > 2;
+        let listed = stand().count() as u64 * group.alignments_max(job).saturating_mul(pending.work());
+        let work_max = if is_leaf { listed } else { u64::MAX };
+        let (at, added) = minimum(&pending.response, group.jobs[job].lock, work_max, &mut self.workspace.budget)?;
+        Some((at, added + pending.counted))
     }
 
     /// How the cost of each of the job's circles answers to its shift.

@@ -297,7 +297,7 @@ impl Group {
 
     /// Most alignments of `job` with another that are looked at: one shift of the job takes a lookup for each of its pieces, on all of its
     /// circles.
-    fn alignments_max(&self, job: usize) -> u64 {
+    pub(super) fn alignments_max(&self, job: usize) -> u64 {
         let GroupJob { on, pieces, .. } = &self.jobs[job];
         let circles = if self.is_alone { 1 } else { (on.len() as u64).clamp(1, CIRCLES_MAX) };
         (self.lookups_max.saturating_mul(circles) / (*pieces).max(1)).max(self.alignments_min)
@@ -414,6 +414,11 @@ impl MarginalCost<'_> {
     /// Cost that the job adds at `shift`.
     pub(crate) fn at(&self, shift: u64) -> f64 {
         self.parts.iter().map(|part| part.at(shift)).sum()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> &[CircleMarginal<'_>] {
+        &self.parts
     }
 
     /// Work of one [`Self::at`].

@@ -9,7 +9,7 @@ pub(crate) mod group;
 mod interaction;
 mod locked;
 mod packing;
-mod random;
+pub(crate) mod random;
 mod slope;
 
 use alloc::{vec, vec::Vec};

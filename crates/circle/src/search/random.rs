@@ -2,10 +2,10 @@
 
 /// SplitMix64: a search needs variety, not quality.
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(0x5eed)
     }
 
@@ -14,7 +14,7 @@ impl Random {
     }
 
     /// Below `end`, which is not 0.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         // The modulo prefers small numbers by at most `end` in 2^64, which is of no weight for a search.
         self.next() % end
     }
