@@ -176,9 +176,15 @@ impl Pages {
         }
     }
 
-    /// Takes a plan over: pages of jobs that left it are taken back, the others are written at once. This is the only place where
-    /// slots of the service's messages become slots of the gates.
+    /// Takes a plan over and writes its pages at once.
     pub fn apply(&mut self, plan: &HostPlan, clock: Option<&ClockEstimate>, now: NodeTime) {
+        self.take_over(plan);
+        self.write_plan(clock, now);
+    }
+
+    /// Takes a plan over: pages of jobs that left it are taken back, the others wait for [`Self::write_plan`]. This is the only place
+    /// where slots of the service's messages become slots of the gates.
+    pub fn take_over(&mut self, plan: &HostPlan) {
         let mut wanted: BTreeMap<&str, (PlannedSlot, bool)> = BTreeMap::new();
         for slot in plan.slots.iter().filter(|slot| slot.leader_host == self.host) {
             match planned(slot) {
@@ -208,6 +214,10 @@ impl Pages {
             }
         }
         (self.plan_version, self.jobs_here) = (plan.plan_version, plan.slots.len());
+    }
+
+    /// Writes the plan that was taken over.
+    pub fn write_plan(&mut self, clock: Option<&ClockEstimate>, now: NodeTime) {
         // The new slots are on the pages now, and not up to a HEARTBEAT later.
         self.beat(clock, now);
         // The sweep comes last: the pages that still count are claimed by then, with the files that their jobs have mapped.

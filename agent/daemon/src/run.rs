@@ -281,14 +281,16 @@ impl Agent {
         let clock = self.clock();
         let at = now();
         let is_new = plan.plan_version != self.pages.plan_version();
-        self.pages.apply(plan, clock.as_ref(), at);
+        self.pages.take_over(plan);
+        // The socket is there before a page says that starts take turns: a gate that finds nobody to ask goes at once.
+        self.turns.follow(&self.pages);
+        self.pages.write_plan(clock.as_ref(), at);
         if is_new {
             tracing::info!(plan_version = plan.plan_version, slots = plan.slots.len(), pages = self.pages.len(), "plan");
         }
-        self.turns.follow(&self.pages);
         self.follow();
         self.follow_alone(plan);
-        // The acknowledgement says when the pages were written: at the time with which `apply` wrote them.
+        // The acknowledgement says when the pages were written.
         let written_ns = clock.and_then(|clock| clock.offset.fabric(at)).map_or(0, |at| at.0);
         self.send(Kind::PlanAck(PlanAck { plan_version: plan.plan_version, written_ns }));
     }

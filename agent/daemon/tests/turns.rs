@@ -60,6 +60,12 @@ fn slot(turns: bool) -> Slot {
 
 impl Running {
     async fn start() -> Self {
+        let running = Self::start_without_a_plan().await;
+        running.plan(true).await;
+        running
+    }
+
+    async fn start_without_a_plan() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("sys/class/net")).unwrap();
         let mut config = Config::parse("host = \"gpu-01\"\n[metrics]\nlisten = \"\"\n").unwrap();
@@ -73,7 +79,6 @@ impl Running {
         session.clock.send(Some(clock)).unwrap();
         let running = Self { folder, session, stop, agent };
         running.connect(true);
-        running.plan(true).await;
         running
     }
 
@@ -159,6 +164,29 @@ async fn a_start_asks_waits_is_granted_and_the_next_needs_not_ask() {
     pages.retire_all();
     let left: Vec<_> = fs::read_dir(running.folder.path().join("run")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name != "turns.sock"), "{left:?}");
+}
+
+/// A gate that reads on its page that it has to ask, and finds nobody, goes without asking.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_reads_that_starts_take_turns_finds_somebody_to_ask() {
+    for _ in 0..30 {
+        let running = Running::start_without_a_plan().await;
+        let directory = running.folder.path().join("run");
+        let gate = std::thread::spawn(move || {
+            let job = JobName::try_new("train-7").unwrap();
+            let until = std::time::Instant::now() + PATIENCE;
+            while std::time::Instant::now() < until {
+                let page = PageReader::open(&directory, &job).ok().and_then(|page| page.read().ok());
+                if page.is_some_and(|page| page.mode == Mode::Turn) {
+                    return directory.join("turns.sock").exists();
+                }
+                std::hint::spin_loop();
+            }
+            false
+        });
+        running.plan(true).await;
+        assert!(gate.join().unwrap(), "the socket comes after the page");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
