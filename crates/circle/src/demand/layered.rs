@@ -6,7 +6,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{circle::Circle, distribution::DemandDistribution, folded::Span, minimum::Steps};
+use super::{circle::Circle, distribution::DemandDistribution, folded::Span, steps::Steps};
 use crate::budget::Budget;
 
 /// A job folded onto the circle on which the others see it.

@@ -7,7 +7,7 @@ use super::{
     distribution::DemandDistribution,
     folded::Folded,
     layered::{LayeredMarginal, Seen},
-    minimum::Part,
+    steps::Part,
     sum::{Presence, Workspace},
     swept::SweptMarginal,
 };
@@ -67,7 +67,7 @@ impl<'a> CircleMarginal<'a> {
             }
     }
 
-    /// The cost as step functions under the spans of the job, for [`super::minimum`]; `None` where it has two layers that both change.
+    /// The cost as step functions under the spans of the job, for `super::minimum`; `None` where it has two layers that both change.
     pub(crate) fn part(&self) -> Option<Part<'_>> {
         Some(match &self.others {
             Others::Layered(layered, seen) => {

@@ -8,7 +8,10 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{folded::Span, marginal::CircleMarginal};
+use super::{
+    marginal::CircleMarginal,
+    steps::{Part, Steps},
+};
 use crate::{PROOF_TOLERANCE, budget::Budget};
 
 /// Most kinks: 128 MiB where they are sorted, in a second.
@@ -23,36 +26,6 @@ const PLACED_WORK: u64 = 1;
 const TICKS_PER_WORK: u64 = 8;
 /// Bits of the largest slope. The sign is one more, and the changes in one place are up to four times as large before they are added up.
 const SLOPE_BITS: i32 = 60;
-
-/// What one level of a job costs from each break on, around a circle.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Steps<'a> {
-    pub(crate) period: u64,
-    /// Ascending; the first is 0.
-    pub(crate) breaks: &'a [u64],
-    /// By break and level.
-    pub(crate) rate: &'a [f64],
-    /// Levels in a row of `rate`, and the first of them as spans count.
-    pub(crate) levels: usize,
-    pub(crate) first_level: usize,
-}
-
-impl Steps<'_> {
-    fn at(&self, index: usize, level: u32) -> f64 {
-        self.rate[index * self.levels + level as usize - self.first_level]
-    }
-
-    fn index(&self, at: u64) -> usize {
-        self.breaks.partition_point(|&b| b <= at) - 1
-    }
-}
-
-/// One circle of the job: the step functions, the job's spans, and what a tick of them counts.
-pub(crate) struct Part<'a> {
-    pub(crate) steps: Steps<'a>,
-    pub(crate) spans: &'a [Span],
-    pub(crate) scale: f64,
-}
 
 impl Part<'_> {
     /// Kinks in one lap of `lock`; saturated.

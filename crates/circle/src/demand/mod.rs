@@ -10,5 +10,6 @@ mod levels;
 pub(crate) mod marginal;
 pub(crate) mod minimum;
 pub(crate) mod perimeter;
+pub(crate) mod steps;
 pub(crate) mod sum;
 pub(crate) mod swept;

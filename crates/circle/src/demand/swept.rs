@@ -7,7 +7,7 @@
 
 use alloc::{vec, vec::Vec};
 
-use super::{circle::Circle, folded::Folded, minimum::Steps, sum::DemandSum};
+use super::{circle::Circle, folded::Folded, steps::Steps, sum::DemandSum};
 
 /// Added excess on one circle as a function of one job's shift.
 #[derive(Clone, Debug)]
