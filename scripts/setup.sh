@@ -127,3 +127,27 @@ if ((${#tools[@]})); then
     if [[ ! -x $environment/bin/python ]]; then python3 -m venv "$environment"; fi
     "$environment/bin/pip" install --quiet --disable-pip-version-check "${tools[@]}"
 fi
+
+# axe-core, which finds what on the web page some people cannot read or reach, is no part of the repository: a wheel of the registry for
+# Python carries it. A test without it says that it was skipped.
+if [[ ${1:-} == test ]]; then
+    axe=${CARGO_TARGET_DIR:-$PWD/target}/axe/axe.min.js
+    wheel="axe-playwright-python==0.1.8 --hash=sha256:fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8"
+    script=84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc
+    fetch_axe() {
+        local folder status=0
+        folder=$(mktemp -d)
+        echo "$wheel" >"$folder/wanted.txt"
+        python3 -m venv "$folder/venv" &&
+            "$folder/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --require-hashes -r "$folder/wanted.txt" -d "$folder" &&
+            python3 -m zipfile -e "$folder"/*.whl "$folder" &&
+            echo "$script  $folder/axe_playwright_python/axe.min.js" | sha256sum --check --quiet &&
+            mkdir -p "${axe%/*}" && mv "$folder/axe_playwright_python/axe.min.js" "$axe" || status=1
+        rm -rf "$folder"
+        return $status
+    }
+    if ! echo "$script  $axe" | sha256sum --check --status 2>/dev/null; then
+        echo "setup: missing axe-core (the accessibility of the web page)"
+        if ! fetch_axe; then echo "setup: axe-core did not come; skipped: the accessibility of the web page" >&2; fi
+    fi
+fi

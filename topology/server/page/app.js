@@ -8,7 +8,7 @@ import { Grid, has } from "./grid.js";
 import { chooses, drawHistory } from "./history.js";
 import { drawMap } from "./map.js";
 import { keptApart, seen, shared } from "./state.js";
-import { AGENTS, agentText, JOBS, jobText, LINKS, linkText, worstAgents, worstJobs } from "./tables.js";
+import { AGENTS, agentText, AUDIT, auditText, JOBS, jobText, LINKS, linkText, worstAgents, worstJobs } from "./tables.js";
 import { ROWS_MAX, turns } from "./turns.js";
 import { drawVerdict, drawVitals } from "./verdict.js";
 
@@ -27,6 +27,8 @@ const LINKS_FIRST = 200;
 // What switches count.
 const OBSERVED = "links.id,links.from_node,links.to_node,links.capacity_mbps,links.observed_mbps,links.observed_ratio,links.observed_excess_ratio,links.observed_age_ms";
 const GROUPS_ASKED = 200;
+// As many as the service tells at once.
+const AUDIT_ASKED = 1_000;
 // Ports drawn with their marks; the busiest.
 const PORTS_MAX = 12;
 // Kinds of events that change what the marks tell.
@@ -36,6 +38,7 @@ const MARKS = [["ecn_marked_rx", "ECN marks received", "var(--s4)"], ["cnp_tx", 
 const linkGrid = new Grid(byId("links"), LINKS, { id: (l) => l.id, text: linkText, nothing: (filtered) => (filtered ? "No link or job of this name." : "No link carries demand.") });
 const jobGrid = new Grid(byId("jobs"), JOBS, { id: (j) => j.id, text: jobText, nothing: (filtered) => (filtered ? "No job of this name, host or state." : "No job is committed.") });
 const agentGrid = new Grid(byId("agents"), AGENTS, { id: (a) => a.host, text: agentText, nothing: (filtered) => (filtered ? "No agent of this host, state or job." : ["No agent has connected: nobody holds a job. Start ", html("code", {}, "antiphase-agent"), " on the hosts."]) });
+const auditGrid = new Grid(byId("audit"), AUDIT, { id: (a) => `${a.number}`, text: auditText, nothing: (filtered) => (filtered ? "No change of this user, kind or word." : "Nobody has changed anything yet.") });
 
 // What the address names: [kind, id]; of the overview, none.
 const PAGES = { link: drawLink, job: drawJob, switch: drawSwitch };
@@ -102,6 +105,14 @@ function drawEvents() {
   render(byId("events"), `${seen.events.at(-1)?.sequence} ${filter}`, () => found.length ? [...found].reverse().map(item) : [html("li", { class: "empty" }, filter ? "No event says this." : "Nothing has happened yet.")]);
 }
 
+function drawAudit() {
+  byId("audit-section").hidden = !seen.audit;
+  if (!seen.audit) return;
+  auditGrid.show(seen.audit, byId("audit-filter").value);
+  const all = seen.audit.length < AUDIT_ASKED ? "" : "; antiphase audit has those before";
+  byId("audit-note").textContent = seen.audit.length ? shows(auditGrid, "change") + all : "";
+}
+
 function draw() {
   keptApart();
   drawVitals();
@@ -113,6 +124,7 @@ function draw() {
   drawMarks();
   drawAgents();
   drawEvents();
+  drawAudit();
 }
 
 function linked({ links, total }) {
@@ -123,6 +135,15 @@ function linked({ links, total }) {
 let nextHosts = 0;
 // The fabric seldom changes: it is asked for when an event or another service says so.
 let fabricKnown = false;
+// As seldom is the audit trail, which grows when somebody asks for a change.
+let auditKnown = false;
+async function askAudit() {
+  if (auditKnown) return;
+  auditKnown = true;
+  const audit = await get("audit", { limit: AUDIT_ASKED }).catch(forbidden).catch((error) => { auditKnown = false; throw error; });
+  seen.audit = audit && audit.entries.toReversed();
+}
+
 async function ask() {
   const hosts = performance.now() > nextHosts;
   // Before the question, so that a change during it asks again.
@@ -133,8 +154,8 @@ async function ask() {
     hosts ? get("links", { limit: LINKS_ASKED, measured: true, fields: "links.id,links.measured_ratio" }) : null,
     hosts ? get("links", { limit: LINKS_ASKED, observed: true, fields: OBSERVED }) : null,
     unknown ? get("fabric", { summary: true }).catch(absent) : seen.fabric,
-    // The worst come at once; who has read them has the rest.
-    seen.links_version === undefined ? get("links", { limit: LINKS_FIRST }) : null,
+    // The worst come at once; who has read them has the rest. Where links are listed, the table would lose the others, and the reader the place.
+    seen.links_version === undefined && !seen.links.length ? get("links", { limit: LINKS_FIRST }) : null,
   ]).catch((error) => { fabricKnown &&= !unknown; throw error; });
   seen.fabric = fabric;
   if (first) linked(first);
@@ -147,18 +168,24 @@ async function ask() {
   Object.assign(seen, { jobs: jobs.jobs, plan_version: jobs.plan_version, outlook: jobs.outlook, warnings: jobs.warnings ?? [], agents: agents.agents, turns: turns.groups, turns_total: turns.total, turns_at: turns.at_ns });
   seen.series = new Map(telemetry.jobs.map((s) => [s.job, s]));
   if (first) draw();
+  // The map needs no links, so it need not wait for all of them.
+  const early = first && !opened().length ? drawPage() : null;
   // Links change with the plan alone, and are most of what is asked for.
-  if (seen.links_version !== jobs.plan_version) {
+  const askLinks = async () => {
+    if (seen.links_version === jobs.plan_version) return;
     const links = first && first.total <= first.links.length ? first : await get("links", { limit: LINKS_ASKED });
     linked(links);
     seen.links_version = links.plan_version;
-  }
+  };
+  await Promise.all([askLinks(), askAudit(), early]);
   draw();
   await drawPage();
   document.body.dataset.drawn = seen.plan_version;
 }
 
 const absent = (error) => { if (error.status === 404) return null; throw error; };
+// What a reader may not see is not there.
+const forbidden = (error) => { if (error.status === 403) return null; throw error; };
 
 // The page of what is open, or the map of the overview.
 async function drawPage() {
@@ -184,6 +211,7 @@ function moved() {
   for (const section of document.querySelectorAll("main > [data-view]")) section.hidden = section.dataset.view !== (kind ?? "overview");
   // Shown once there are any.
   byId("turns-section").hidden ||= !seen.turns.length;
+  byId("audit-section").hidden ||= !seen.audit;
   document.body.dataset.view = kind ?? "overview";
   document.title = kind ? `${id} · Antiphase` : "Antiphase";
   // Nothing is known before the first answer, which is not the same as nothing there.
@@ -237,7 +265,7 @@ let settling = null;
 const soon = () => { settling ??= setTimeout(async () => { settling = null; await refresh(); }, SETTLE_MS); };
 
 byId("legend").append(html("li", {}, "Score"), ...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)), html("li", {}, html("i", { class: "by-turns" }), "by turns"));
-for (const [name, drawn] of Object.entries({ links: drawLinks, jobs: drawJobs, turns: drawTurns, agents: drawAgents, events: drawEvents, switch: drawPage })) byId(`${name}-filter`).addEventListener("input", () => { if (seen.fabric !== undefined) drawn(); });
+for (const [name, drawn] of Object.entries({ links: drawLinks, jobs: drawJobs, turns: drawTurns, agents: drawAgents, events: drawEvents, audit: drawAudit, switch: drawPage })) byId(`${name}-filter`).addEventListener("input", () => { if (seen.fabric !== undefined) drawn(); });
 // The address bar keeps no lone "#".
 const close = () => { if (opened().length) { history.pushState(null, "", location.pathname); moved(); } };
 for (const button of document.querySelectorAll(".close")) button.addEventListener("click", close);
@@ -264,6 +292,7 @@ addEventListener("visibilitychange", () => { if (!document.hidden) soon(); });
 function happened(event) {
   seen.events = [...seen.events, event].slice(-EVENTS_MAX);
   if (event.kind === "fabric") fabricKnown = false;
+  if (event.by) auditKnown = false;
   // A group was let go, or is held again: that keeps its jobs apart otherwise, under the same plan.
   if (event.kind === "turns") seen.links_version = undefined;
   soon();
@@ -276,7 +305,7 @@ async function begin() {
     seen.events = events;
     follow(events.at(-1)?.sequence ?? oldest - 1, happened, (stream) => {
       // Another service may answer now, with another fabric.
-      if (stream) { fabricKnown = false; seen.links_version = undefined; soon(); }
+      if (stream) { fabricKnown = auditKnown = false; seen.links_version = undefined; soon(); }
       says({ stream });
     });
   } catch (error) {

@@ -13,6 +13,8 @@ import { gain, now, reason, waitedFor, waiting } from "./turns.js";
 // Events of one page.
 const EVENTS_MAX = 50;
 const SECONDS = 600;
+// A drawing that a small window shows in parts, which a keyboard has to scroll too.
+const WIDE = { tabindex: 0, "aria-label": "What the jobs send, before and after" };
 // The page of a job asks for the distribution of its iterations this often.
 const SPREAD_MS = 4_000;
 
@@ -69,7 +71,7 @@ function linkPage(link, back, drawing, events) {
       ["Peak", share(link.peak_demand_ratio), "The jobs' highest demands together"],
       back && ["Other direction", linkTo(back.id, false)],
     ]),
-    link.demands.length ? html("div", { class: "circles" }, html("figure", {}, drawing),
+    link.demands.length ? html("div", { class: "circles" }, html("figure", WIDE, drawing),
       html("div", {}, html("h3", {}, `${count(link.demands.length, "job")} on it`), html("table", { class: "demands" }, html("tbody", {}, link.demands.map(row))),
         html("p", { class: "hint" }, "What is ", html("b", { class: "bad" }, "over the capacity"), " waits."), slotted ? null : html("p", { class: "hint" }, "Drawn in the periods of slots."))) : none("No job is planned on it: what it carries is somebody else's."),
     html("h3", {}, "Events"), happened(events),

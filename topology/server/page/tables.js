@@ -1,6 +1,6 @@
 // What the columns of the page's tables are.
 
-import { chip, chips, coloured, count, duration, ends, html, jobColour, linkTo, scoreColour, rate, share, signed } from "./dom.js";
+import { byName, chip, chips, coloured, count, duration, ends, html, jobColour, linkTo, scoreColour, rate, share, signed } from "./dom.js";
 import { spark } from "./chart.js";
 
 // The score as a bar, and a stroke where it would be if nobody were shifted.
@@ -57,7 +57,7 @@ export const percent = (part) => { const tenths = Math.round(1_000 * part); retu
 // Jobs in trouble first, then those that lose most; what the table shows as equal is in the order of names.
 const shown = (part) => Math.round(1_000 * (part ?? -1));
 const TROUBLE = { open: 0, drifting: 1 };
-export const worstJobs = (jobs) => [...jobs].sort((a, b) => (TROUBLE[a.state] ?? 2) - (TROUBLE[b.state] ?? 2) || shown(slower(b)) - shown(slower(a)) || a.id.localeCompare(b.id, undefined, { numeric: true }));
+export const worstJobs = (jobs) => [...jobs].sort((a, b) => (TROUBLE[a.state] ?? 2) - (TROUBLE[b.state] ?? 2) || shown(slower(b)) - shown(slower(a)) || byName(a.id, b.id));
 
 function loss(job) {
   const part = slower(job);
@@ -86,7 +86,7 @@ export const jobText = (job) => `${job.id} ${job.state} ${job.hosts.join(" ")}`;
 const AGENT_ORDER = { lost: 1, quarantined: 2, connected: 3 };
 // An agent under a wrong name is connected, and holds nobody.
 const standing = (agent) => (agent.trouble ? 0 : AGENT_ORDER[agent.state] ?? 4);
-export const worstAgents = (agents) => [...agents].sort((a, b) => standing(a) - standing(b) || a.host.localeCompare(b.host, undefined, { numeric: true }));
+export const worstAgents = (agents) => [...agents].sort((a, b) => standing(a) - standing(b) || byName(a.host, b.host));
 
 export const AGENTS = [
   { title: "Host", width: 9, narrow: 8.5, value: (a) => a.host, cell: (a) => row(html("span", { class: "cut", title: a.host }, ends(a.host))) },
@@ -99,3 +99,15 @@ export const AGENTS = [
 ];
 export const agentText = (agent) => `${agent.host} ${agent.trouble ? "wrong name" : agent.state} ${agent.jobs.join(" ")}`;
 
+// A message may have more than its row shows.
+const whole = (text) => html("span", { title: text }, text);
+const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
+const day = (at) => html("time", { datetime: at.toISOString() }, DAY.format(at));
+export const AUDIT = [
+  { title: "When", width: 12, narrow: 10.5, value: (a) => a.number, falling: true, cell: (a) => day(new Date(a.at_ns / 1e6)) },
+  { title: "Who", width: 15, narrow: 10, hint: "The name and the role of its certificate, behind a proxy the user's name too; without certificates the user of this machine", value: (a) => a.by, cell: (a) => whole(a.by) },
+  { title: "Kind", width: 8, phone: false, value: (a) => a.kind, cell: (a) => a.kind },
+  { title: "What", least: 11, hint: "What the service said of the change", value: (a) => a.message, cell: (a) => whole(a.message) },
+  { title: "Plan", width: 4.5, number: true, phone: false, hint: "The version of the plan from then on", value: (a) => a.plan_version, falling: true, cell: (a) => `${a.plan_version}` },
+];
+export const auditText = (entry) => `${entry.by} ${entry.kind} ${entry.message}`;

@@ -38,8 +38,24 @@ fn clos(leaves: &[String], spines: usize, hosts_per_leaf: usize, mbps: u64) -> S
 
 /// 32 leaves below 16 spines, 1,024 links between them.
 pub(crate) fn large() -> String {
-    let leaves: Vec<String> = (1..=32).map(|l| format!("leaf{l}")).collect();
-    clos(&leaves, 16, 6, 4_000)
+    plain(32, 16, 6)
+}
+
+/// So many leaves, called `leaf1..`, below so many spines.
+pub(crate) fn plain(leaves: usize, spines: usize, hosts_per_leaf: usize) -> String {
+    let leaves: Vec<String> = (1..=leaves).map(|l| format!("leaf{l}")).collect();
+    clos(&leaves, spines, hosts_per_leaf, 4_000)
+}
+
+/// Jobs on such a fabric, two between each two neighbouring leaves, for the first leaves of so many pairs.
+pub(crate) fn pairs(pairs: usize, hosts_per_leaf: usize) -> Value {
+    let jobs = (0..pairs).flat_map(|p| {
+        [("a", 1), ("b", 2)].map(|(name, h)| {
+            let hosts = [2 * p, 2 * p + 1].map(|leaf| format!("h{}", leaf * hosts_per_leaf + h));
+            json!({ "id": format!("pair{p}-{name}"), "model": { "name": "vgg16", "batch": 1_500 + 5 * p }, "hosts": hosts })
+        })
+    });
+    json!({ "jobs": jobs.collect::<Vec<_>>() })
 }
 
 /// Jobs on [`large`] that share all links between leaves and spines: between each two neighbouring leaves two jobs, or three

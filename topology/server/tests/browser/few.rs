@@ -323,6 +323,10 @@ fn the_end_of_the_service_is_shown_and_its_return_too() {
     browser.until("document.querySelector('#live').textContent === 'live'");
     again.commit("beta", &["h2", "h6"]);
     browser.until("[...document.querySelectorAll('#jobs tbody tr')].some((row) => row.textContent.includes('beta'))");
+    // Links are asked for again, and all at once: a table of the first alone would lose the place of whoever reads it.
+    let asked = "((limit) => performance.getEntriesByType('resource').filter((e) => e.name.endsWith(`/links?limit=${limit}`)).length)";
+    browser.until(&format!("{asked}(10000) > 0"));
+    assert_eq!(browser.eval(&format!("{asked}(200)")), 1);
     // While nobody answered, requests failed, and nothing else did.
     let troubles = browser.troubles();
     assert!(troubles.iter().all(|t| t.contains("\"source\":\"network\"")), "{troubles:?}");

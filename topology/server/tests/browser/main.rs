@@ -2,9 +2,12 @@
 //! folder (`target/tmp`).
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
+mod audit;
+mod axe;
 mod chromium;
 mod fabrics;
 mod few;
+mod large;
 mod many;
 mod measured;
 mod names;

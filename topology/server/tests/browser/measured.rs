@@ -73,7 +73,7 @@ impl Served {
     }
 
     /// Marks that a port received: many until now, few from now on.
-    fn marks(&self, host: &str, port: &str, scale: u64) {
+    pub(crate) fn marks(&self, host: &str, port: &str, scale: u64) {
         let now = self.clock.now();
         let at_ns = (0..62).map(|n| now.0 - 60 * SECOND + n * SECOND).collect();
         let counter = |name: &str, of: u64| {
@@ -92,14 +92,14 @@ impl Served {
     }
 
     /// Iteration times of the last minute.
-    fn iterations(&self, job: &str, nanos: u64) {
+    pub(crate) fn iterations(&self, job: &str, nanos: u64) {
         let now = self.clock.now().0;
         (1..60).for_each(|n| self.telemetry.job(FabricTime(now - (60 - n) * SECOND), job, Nanos(nanos + n * 7 % 5 * 100_000), 0));
     }
 }
 
 /// An agent that says hello, follows the plan and reports what the gate of its job saw.
-async fn agent(controller: &ControllerHandle, session: u64, host: &str, plan_version: u64, bound: Nanos, gate: GateReport) {
+pub(crate) async fn agent(controller: &ControllerHandle, session: u64, host: &str, plan_version: u64, bound: Nanos, gate: GateReport) {
     let session = SessionId(session);
     controller.register(session, Outbox::new().0);
     let (version, ports) = ("1.2.3".to_owned(), vec!["mlx5_0/1".to_owned()]);
