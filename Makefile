@@ -26,6 +26,10 @@ test-nccl: ## try the libraries for NCCL with real releases, which are fetched (
 test-gpu: ## try gate and plugin with PyTorch and NCCL on a GPU: streams waits costs graphs calls turns calls-held
 	@scripts/test-gpu.sh $(ARGS)
 
+test-kubernetes: ## try controller and exporter for Kubernetes with a real kube-apiserver (built of Debian 12's sources)
+	@scripts/setup.sh kubernetes
+	@scripts/test-kubernetes.sh
+
 packages: ## build the wheel, Debian packages, images and the chart into out/packages
 	@scripts/packages.sh $(ARGS)
 

@@ -11,6 +11,8 @@ import release
 from release import CHECKOUT
 
 CHART = CHECKOUT / "packaging/helm/antiphase"
+# Python that the chart's controller and exporter run, from the one place where it is.
+PROGRAMS = ("clients/python/antiphase", "integrations/kubernetes/antiphase_kubernetes")
 
 
 def main():
@@ -23,8 +25,11 @@ def main():
         raise SystemExit("packages: Chart.yaml says %s, the workspace %s" % (told, release.version()))
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for path in sorted(path for path in CHART.rglob("*") if path.is_file()):
-            entry = tarfile.TarInfo("antiphase/%s" % path.relative_to(CHART))
+        files = {str(path.relative_to(CHART)): path for path in CHART.rglob("*") if path.is_file()}
+        for folder in PROGRAMS:
+            files.update(("files/%s/%s" % (path.parent.name, path.name), path) for path in (CHECKOUT / folder).glob("*.py"))
+        for name, path in sorted(files.items()):
+            entry = tarfile.TarInfo("antiphase/%s" % name)
             data = path.read_bytes()
             entry.size, entry.mode, entry.mtime = len(data), 0o644, release.epoch()
             archive.addfile(entry, io.BytesIO(data))

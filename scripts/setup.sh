@@ -64,6 +64,7 @@ if [[ ${1:-} == test ]]; then
     want "g++" "the gate's header in C++" g++ --version
     want "slurmctld slurmd slurm-client munge" "the integration with Slurm, in a cluster of its own" eval "command -v slurmctld && command -v slurmd && command -v sbatch && command -v munged"
     want "libibverbs-dev" "the layouts of the verbs library against its C header" test -e /usr/include/infiniband/verbs.h
+    want "lua5.1" "the comments that job_submit.lua of Slurm takes, beside those that its prolog takes" lua5.1 -v
 fi
 if [[ ${1:-} == rdma ]]; then
     want "qemu-system-x86" "the virtual machine with Soft-RoCE" qemu-system-x86_64 --version
@@ -72,6 +73,10 @@ if [[ ${1:-} == rdma ]]; then
     want "ibverbs-providers" "Soft-RoCE's part of the verbs library" test -e /etc/libibverbs.d/rxe.driver
 fi
 if [[ ${1:-} == nccl ]]; then
+if [[ ${1:-} == kubernetes && -z ${KUBEBUILDER_ASSETS:-} ]]; then
+    need "golang-go golang-github-modern-go-reflect2-dev" "kube-apiserver is built of Debian's sources" eval "go version && test -e /usr/share/gocode/src/github.com/modern-go/reflect2"
+    need "openssl" "a key for kube-apiserver" openssl version
+fi
     need "python3 python3-venv" "releases of NCCL are fetched by pip" python3 -c "import ensurepip, venv"
     need "binutils" "the names that the plugin has are read by readelf" readelf --version
 fi

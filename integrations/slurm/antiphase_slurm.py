@@ -42,6 +42,7 @@ SQUEUE_S = 30
 
 _NUMBERS = ("batch", "cp", "dp", "ep", "gpu_gflops", "gpus_per_host", "micro_batches", "nics_per_host", "pp", "ranks", "tp")
 _TEXTS = ("nic", "strategy")
+_HOLDS = ("auto", "phases", "never")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _PIECE = re.compile(r"(?P<plain>[^\[\],\s]+)|\[(?P<inside>[0-9,-]+)\]|(?P<comma>,)")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
@@ -165,7 +166,8 @@ def job_name(cluster: str, job: str) -> str:
 
 def spec(name: str, comment: str, nodes: str, profiles: str) -> Optional[JobSpec]:
     """The job as the service takes it; None for a job whose comment does not say `antiphase=`."""
-    said = re.findall(r"(?:^|[\s,;])antiphase=([^\s,;]*)", comment)
+    # job_submit.lua has the same rules, and what it takes as a space is ASCII.
+    said = re.findall(r"(?a)(?:^|[\s,;])antiphase=([^\s,;]*)", comment)
     if not said:
         return None
     from antiphase import JobSpec, Model
@@ -180,6 +182,8 @@ def spec(name: str, comment: str, nodes: str, profiles: str) -> Optional[JobSpec
             raise Wrong(f"comment {comment!r:.100}: {option!r:.100}: expected KEY=VALUE, each key once")
         keys[key] = value
     hold, where = keys.pop("hold", None), hosts(nodes)
+    if hold is not None and hold not in _HOLDS:
+        raise Wrong(f"comment {comment!r:.100}: hold={hold!r:.100}: expected {', '.join(_HOLDS[:-1])} or {_HOLDS[-1]}")
     file = Path(profiles) / f"{profile}.json"
     if file.is_file():
         if keys:

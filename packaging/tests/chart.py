@@ -8,6 +8,7 @@ import contextlib
 import io
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import helm_python
@@ -17,7 +18,8 @@ import yaml
 # Oldest and newest of the versions whose schemas are checked; Chart.yaml says the oldest that the chart takes.
 VERSIONS = ("1.26.0", "1.31.0", "1.37.0")
 
-FABRIC = pathlib.Path(__file__).resolve().parents[2] / "examples/testbed/fabric.yaml"
+CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
+FABRIC = CHECKOUT / "examples/testbed/fabric.yaml"
 
 # A switch that tells by sFlow, and what it needs of the chart: a key, ports of container and Service, and of the policy.
 SWITCH = '[sflow.exporters.leaf1]\naddress = "192.0.2.1"\n[sflow.exporters.leaf1.ports]\nh1 = 1001\n'
@@ -59,6 +61,20 @@ CASES = {
         + ["revoked.pem", "externalTrafficPolicy: Local", "cidr: 192.0.2.0/24"]
         + ["fabric.yaml", 'control = "turns"', "registry.example/a:9", "secretName: agents", "cidr: 10.0.0.0/8", "storageClassName: fast"],
     ),
+    "programs": (
+        {
+            "images": {"python": "registry.example/python:3.12"},
+            "controller": {"enabled": True, "args": ["--place-s=300"]},
+            "exporter": {"enabled": True, "labelKeys": "example.com/t{tier}"},
+            "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
+        },
+        ["--nodes=fabric.topograph.run/tier-0", "--label-keys=example.com/t{tier}", "app.kubernetes.io/component: exporter", "- podSelector:"]
+        + ["ingress: []", "secretName: antiphase-controller-tls", "name: antiphase-demo-exporter"],
+    ),
+    "hyper nodes": (
+        {"images": {"python": "p"}, "exporter": {"enabled": True, "format": "hyper-node", "args": ["--every-s=60"]}},
+        ["resources: [hypernodes]", "--format=hyper-node"],
+    ),
     "no agent": ({"agent": {"enabled": False}, "networkPolicy": {"enabled": False}}, ["kind: StatefulSet"]),
 }
 
@@ -68,13 +84,20 @@ MISTAKES = [{"topolgy": {}}, {"topology": {"control": "turn"}}, {"agent": {"page
 MISTAKES += [{"topology": {"extraConfig": 'ecmp = "spread"'}}, {"agent": {"extraConfig": 'host = "x"'}}, {"topology": {"keys": {"listen": "x"}}}]
 MISTAKES += [{"topology": {"sflow": {"port": 514}}}, {"topology": {"sflow": {"port": 7480}}}, {"agent": {"capabilities": "NET_RAW"}}]
 
+MISTAKES += [{"exporter": {"format": "slurm-conf"}}, {"controller": {"args": ["x"]}}, {"controller": {"tlsSecret": ""}}, {"exporter": {"nodes": ""}}]
+
 # Mistakes that only the templates see, with what they say.
 REFUSED = [
     ({"agent": {"extraConfig": '[lldp]\nmode = "lldpd"\n'}}, "the image has no lldpctl"),
     ({"agent": {"extraConfig": '[lldp]\nmode = "capture"\n'}}, "needs agent.capabilities"),
     ({"topology": {"sflow": {"port": 6343, "exporters": SWITCH}, "extraConfig": "[sflow]\n"}}, "which topology.sflow writes too"),
     ({"topology": {"sflow": {"port": 6343}}}, "topology.sflow.exporters has a table"),
+    ({"controller": {"enabled": True}}, "images.python names an image"),
+    ({"exporter": {"enabled": True}}, "images.python names an image"),
 ]
+
+# Where the rules of each program's ClusterRole stand for whoever takes no chart.
+MANIFESTS = {"controller": "integrations/kubernetes/controller.yaml", "exporter": "integrations/kubernetes/export.yaml"}
 
 
 def configuration_is_taken(document, programs):
@@ -91,6 +114,48 @@ def configuration_is_taken(document, programs):
             assert done.returncode == 0, (name, done.stdout.decode(), text)
 
 
+def programs_run(documents):
+    """Each program starts from the ConfigMap as its container does, takes the arguments, and has the rights of our own manifests."""
+    named = {(document["kind"], document["metadata"]["name"]): document for document in documents}
+    for (kind, name), deployment in named.items():
+        if kind != "Deployment":
+            continue
+        component = deployment["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]
+        pod = deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        mount = next(mount for mount in container["volumeMounts"] if mount["name"] == "programs")
+        with tempfile.TemporaryDirectory() as folder:
+            config_map = volumes["programs"]["configMap"]
+            data = named["ConfigMap", config_map["name"]]["data"]
+            assert sorted(data) == sorted(item["key"] for item in config_map["items"]), "keys that are not mounted, or not there"
+            for item in config_map["items"]:
+                target = pathlib.Path(folder) / item["path"]
+                target.parent.mkdir(exist_ok=True)
+                target.write_text(data[item["key"]])
+                assert data[item["key"]] == sources()[item["path"]], item
+            environment = {entry["name"]: entry["value"].replace(mount["mountPath"], folder) for entry in container["env"]}
+            # As in the container but for the cluster, so the address of the API is the first thing that is missing.
+            command = [sys.executable, *container["command"][1:], *container["args"]]
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+            said = done.stdout.decode()
+            assert done.returncode == 2 and "KUBERNETES_SERVICE_HOST is not set" in said, (name, said)
+        binding = named["ClusterRoleBinding", "antiphase-" + name]
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": pod["serviceAccountName"], "namespace": "antiphase"}], binding
+        assert ("ServiceAccount", pod["serviceAccountName"]) in named, pod["serviceAccountName"]
+        ours = list(yaml.safe_load_all((CHECKOUT / MANIFESTS[component]).read_text()))
+        wanted = next(document["rules"] for document in ours if document["kind"] == "ClusterRole")
+        rules = named["ClusterRole", binding["roleRef"]["name"]]["rules"]
+        assert rules == wanted or (component == "exporter" and len(rules) == 1 and rules[0] in wanted), (name, rules)
+        print("%s: it starts from its ConfigMap, with %d rules" % (name, len(rules)))
+
+
+def sources():
+    """Our Python by its path in the container."""
+    folders = (CHECKOUT / "clients/python/antiphase", CHECKOUT / "integrations/kubernetes/antiphase_kubernetes")
+    return {"%s/%s" % (folder.name, path.name): path.read_text() for folder in folders for path in folder.glob("*.py")}
+
+
 def check(chart, values, wanted, programs):
     rendered = chart.render(values=values, name="demo", namespace="antiphase")
     parts = [part for name, part in rendered.items() if not name.endswith("NOTES.txt")]
@@ -103,6 +168,7 @@ def check(chart, values, wanted, programs):
                 kubernetes_validate.validate(document, version, strict=True)
         if document["kind"] == "ConfigMap":
             configuration_is_taken(document, programs)
+    programs_run(documents)
     return documents
 
 
@@ -118,6 +184,10 @@ def main():
             findings = [message for message in report["messages"] if message["severity"] > 1]
             assert not report["errors"] and not findings, report
             documents = check(chart, values, wanted, arguments.programs)
+            # Who asks for no program of Kubernetes gives no rights.
+            asked = [one for one in ("controller", "exporter") if values.get(one, {}).get("enabled")]
+            for kind in ("Deployment", "ClusterRole", "ClusterRoleBinding"):
+                assert sum(document["kind"] == kind for document in documents) == len(asked), (name, kind)
             print("%s: %d documents fit Kubernetes %s" % (name, len(documents), ", ".join(VERSIONS)))
         for values in MISTAKES:
             try:

@@ -1,6 +1,6 @@
 """Client of the Antiphase topology service. See README.md of this package."""
 
-from .calls import Retries
+from .calls import Export, Retries
 from .client import AsyncClient, Client
 from .errors import (
     AntiphaseError,
@@ -28,6 +28,7 @@ __all__ = [
     "Client",
     "Conflict",
     "Exhausted",
+    "Export",
     "Forbidden",
     "Gone",
     "Internal",

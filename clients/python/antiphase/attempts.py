@@ -51,19 +51,20 @@ class Attempts(Generic[T]):
     """The attempts of one call."""
 
     def __init__(self, call: Call[T], place: wire.Place, retries: Retries) -> None:
-        self.request = wire.request(place, call.method, call.path, call.body, call.kind)
+        self.request = wire.request(place, call.method, call.path, call.body, call.kind, call.known)
         """The same bytes each time: a commit keeps its key."""
         self._read = call.read
+        self._expected = (200,) if call.known is None else (200, 304)
         self._place = place
         self._waits = retries.waits()
 
     def result(self, received: Received) -> T:
         """What the service answered. Raises what it refused, and Unreachable for what is no answer."""
         answer = received.answer()
-        if answer.status != 200:
+        if answer.status not in self._expected:
             raise refused(answer.status, answer.body)
         try:
-            return self._read(answer.body)
+            return self._read(answer)
         except (ValueError, TypeError, RecursionError) as error:
             raise Unreachable(f"the answer cannot be read: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import uuid
 from dataclasses import dataclass
 from typing import Any, Callable, Generic, Iterable, Iterator, Mapping, Optional, TypeVar, Union
@@ -11,6 +12,7 @@ from urllib.parse import urlencode
 
 from . import messages as m
 from .message import Message
+from .wire import Answer
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Message)
@@ -19,6 +21,17 @@ Fields = Union[str, Iterable[str]]
 """Paths of the fields that are answered: one text with commas, or several texts. None at all: everything is answered."""
 
 _ROOT = "/v1alpha1/"
+_TAG = re.compile(r'(W/)?"[\x21\x23-\x7e]*"')
+"""An entity tag (RFC 9110, section 8.8.3) in ASCII."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """The fabric in the format of another program."""
+
+    text: str
+    tag: str
+    """Another one exactly when the text is."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +57,11 @@ class Call(Generic[T]):
 
     method: str
     path: str
-    read: Callable[[bytes], T]
+    read: Callable[[Answer], T]
     body: Optional[bytes] = None
     kind: str = "application/json"
+    known: Optional[str] = None
+    """The tag of what is known already: the answer is 304, without a body, where it is still so (RFC 9110, section 13.1.2)."""
 
 
 def _names(what: str, names: Iterable[str]) -> list[str]:
@@ -65,8 +80,8 @@ def _paths(fields: Fields) -> Union[list[str], str]:
     return fields if isinstance(fields, str) else _names("fields", fields)
 
 
-def _reader(answer: type[A]) -> Callable[[bytes], A]:
-    return lambda body: answer.from_json(json.loads(body))
+def _reader(message: type[A]) -> Callable[[Answer], A]:
+    return lambda answer: message.from_json(json.loads(answer.body))
 
 
 def _get(name: str, keys: Mapping[str, Any], answer: type[A]) -> Call[A]:
@@ -117,8 +132,8 @@ def release(jobs: Iterable[str], explain: bool, fields: Fields) -> Call[m.Releas
 
 
 def solve(scenario: Mapping[str, Any], mode: str) -> Call[dict[str, Any]]:
-    def read(body: bytes) -> dict[str, Any]:
-        solution: dict[str, Any] = json.loads(body)
+    def read(answer: Answer) -> dict[str, Any]:
+        solution: dict[str, Any] = json.loads(answer.body)
         return solution
 
     return Call("POST", f"{_ROOT}solve?{urlencode({'mode': mode})}", read, json.dumps(scenario).encode())
@@ -130,6 +145,18 @@ def set_fabric(text: str) -> Call[m.SetFabricResponse]:
 
 def fabric(summary: bool) -> Call[m.GetFabricResponse]:
     return _get("fabric", {"summary": summary}, m.GetFabricResponse)
+
+
+def export(name: str, label_keys: Optional[str], manifests: bool, known: Optional[str]) -> Call[Optional[Export]]:
+    if known is not None and not _TAG.fullmatch(known):
+        raise ValueError(f"known: {known!r:.100} is no tag; expected that of an earlier export")
+
+    def read(answer: Answer) -> Optional[Export]:
+        return None if answer.status == 304 else Export(answer.body.decode(), answer.tag or "")
+
+    keys = {"format": name, "label_keys": label_keys, "json": "true" if manifests else None}
+    query = urlencode({key: value for key, value in keys.items() if value is not None})
+    return Call("GET", f"{_ROOT}fabric/export?{query}", read, known=known)
 
 
 def observed(summary: bool) -> Call[m.GetObservedResponse]:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional, TypeVar
 
 from . import calls, messages as m, wire
 from .attempts import BROKE, Attempts, Received
-from .calls import Call, Fields, Retries
+from .calls import Call, Export, Fields, Retries
 from .errors import AntiphaseError
 
 T = TypeVar("T")
@@ -164,6 +164,15 @@ class Client(_Base):
         """The fabric, or only its counts."""
         return self._run(calls.fabric(summary))
 
+    def export(
+        self, format: str, *, label_keys: Optional[str] = None, manifests: bool = False, known: Optional[str] = None
+    ) -> Optional[Export]:
+        """The fabric for another program, as `antiphase fabric export --format` writes it; None where it has still the tag `known`.
+
+        With `manifests`, what is for Kubernetes is one list in JSON.
+        """
+        return self._run(calls.export(format, label_keys, manifests, known))
+
     def observed(self, *, summary: bool = False) -> m.GetObservedResponse:
         """What agents see of the cabling beside the fabric, or only its counts and differences."""
         return self._run(calls.observed(summary))
@@ -294,6 +303,15 @@ class AsyncClient(_Base):
     async def fabric(self, *, summary: bool = False) -> m.GetFabricResponse:
         """The fabric, or only its counts."""
         return await self._run(calls.fabric(summary))
+
+    async def export(
+        self, format: str, *, label_keys: Optional[str] = None, manifests: bool = False, known: Optional[str] = None
+    ) -> Optional[Export]:
+        """The fabric for another program, as `antiphase fabric export --format` writes it; None where it has still the tag `known`.
+
+        With `manifests`, what is for Kubernetes is one list in JSON.
+        """
+        return await self._run(calls.export(format, label_keys, manifests, known))
 
     async def observed(self, *, summary: bool = False) -> m.GetObservedResponse:
         """What agents see of the cabling beside the fabric, or only its counts and differences."""

@@ -97,16 +97,19 @@ class Place:
 
 
 class Answer(NamedTuple):
-    """Status and body."""
+    """Status, body, and the tag of the body (RFC 9110, section 8.8.3) where it has one."""
 
     status: int
     body: bytes
+    tag: Optional[str] = None
 
 
-def request(place: Place, method: str, path: str, body: Optional[bytes], kind: str) -> bytes:
-    """The bytes of a request. The service closes the connection after its answer."""
+def request(place: Place, method: str, path: str, body: Optional[bytes], kind: str, known: Optional[str] = None) -> bytes:
+    """The bytes of a request; `known` is the tag of what is known already. The service closes the connection after its answer."""
     host = f"[{place.host}]" if ":" in place.host else place.host
     head = [f"{method} {place.prefix}{path} HTTP/1.1", f"host: {host}:{place.port}", "connection: close", "accept: application/json"]
+    if known is not None:
+        head.append(f"if-none-match: {known}")
     if body is not None:
         head += [f"content-type: {kind}", f"content-length: {len(body)}"]
     return ("\r\n".join(head) + "\r\n\r\n").encode("ascii") + (body or b"")
@@ -129,7 +132,7 @@ def answer(data: bytes, broke: bool = False) -> Answer:
         raise Unreachable(f"the answer was cut: {len(body)} of {headers['content-length']!r:.20} bytes came")
     elif broke and "content-length" not in headers:
         raise Unreachable("the connection broke, and only its end would say how long the answer is")
-    return Answer(int(status[1]), body)
+    return Answer(int(status[1]), body, headers.get("etag"))
 
 
 def _joined(body: bytes) -> bytes:

@@ -294,6 +294,22 @@ class RealService(unittest.TestCase):
         text = self.client.fabric()
         self.assertEqual(self.client.set_fabric(text.fabric).fabric_version, text.fabric_version + 1)
 
+    def test_the_fabric_of_another_program_is_sent_again_only_where_it_changed(self) -> None:
+        tree = self.client.export("slurm-conf")
+        assert tree is not None
+        self.assertIn("Nodes=h", tree.text)
+        self.assertIsNone(self.client.export("slurm-conf", known=tree.tag))
+        # Of another document the tag is another one.
+        nodes = self.client.export("kubernetes-labels", label_keys="example.com/t{tier}", manifests=True, known=tree.tag)
+        assert nodes is not None
+        self.assertEqual(json.loads(nodes.text)["items"][0]["metadata"]["labels"]["example.com/t0"], "leaf1")
+        self.assertIsNone(asyncio.run(AsyncClient(URL).export("slurm-conf", known=tree.tag)))
+        with self.assertRaises(InvalidRequest):
+            self.client.export("nonsense")
+        for tag in ("", "x", '"a\r\nx: y"', '"\u00e9"'):
+            with self.assertRaises(ValueError):
+                self.client.export("native", known=tag)
+
 
 def both_set(text: str) -> list[Callable[..., Any]]:
     """Sends a fabric, with the client that waits and with the one for asyncio."""

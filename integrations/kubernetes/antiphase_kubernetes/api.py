@@ -1,4 +1,4 @@
-"""The little of the API of Kubernetes that the controller needs, over HTTP with the standard library."""
+"""The little of the API of Kubernetes that our programs need, over HTTP with the standard library."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Object = dict[str, Any]
 """An object as the API writes it."""
 
 T = TypeVar("T")
+Listed = tuple[list[T], str]
+"""What was kept of a list, and its resource version."""
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where a pod finds its authority and its token (Kubernetes: Accessing the API from a Pod)."""
@@ -26,6 +28,10 @@ PAGE = 100
 """Objects of one answer. A page is in memory whole, and a pod can have hundreds of KiB of annotations."""
 ATTEMPT_S = 30.0
 """How long one request may take."""
+_JSON = "application/json"
+_METADATA = f"{_JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{_JSON}"
+"""Objects without spec and status, or whole from an API that knows no such form (Kubernetes API Concepts: Metadata-only fetches)."""
+_MERGE = "application/merge-patch+json"
 
 
 class ApiError(Exception):
@@ -61,7 +67,12 @@ def _readable(path: Union[str, Path]) -> None:
 
 def path_of(*parts: str) -> str:
     """A path below `/api/v1`, with each part quoted."""
-    return "/".join(["/api/v1", *(urllib.parse.quote(part, safe="") for part in parts)])
+    return below("/api/v1", *parts)
+
+
+def below(path: str, *parts: str) -> str:
+    """A path below another one, with each part quoted."""
+    return "/".join([path, *(urllib.parse.quote(part, safe="") for part in parts)])
 
 
 @dataclass(frozen=True)
@@ -90,11 +101,11 @@ class Api:
             _readable(ACCOUNT / name)
         return Api(f"https://{f'[{host}]' if ':' in host else host}:{port}", str(ACCOUNT / "ca.crt"), str(ACCOUNT / "token"))
 
-    def _open(self, method: str, path: str, keys: Mapping[str, str], body: Optional[Object], wait_s: float) -> Any:
+    def _open(self, method: str, path: str, keys: Mapping[str, str], body: Optional[Object], wait_s: float, accept: str = _JSON) -> Any:
         query = f"?{urllib.parse.urlencode(keys)}" if keys else ""
-        headers = {"accept": "application/json"}
+        headers = {"accept": accept}
         if body is not None:
-            headers["content-type"] = "application/merge-patch+json"
+            headers["content-type"] = _MERGE if method == "PATCH" else _JSON
         if self.token is not None:
             # Read each time: the kubelet renews it.
             headers["authorization"] = f"Bearer {Path(self.token).read_text(encoding='ascii').strip()}"
@@ -108,10 +119,10 @@ class Api:
             handlers.append(urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=self.authority)))
         return urllib.request.build_opener(*handlers).open(request, timeout=wait_s)
 
-    def _json(self, method: str, path: str, keys: Mapping[str, str], body: Optional[Object] = None) -> Object:
+    def _json(self, method: str, path: str, keys: Mapping[str, str], body: Optional[Object] = None, accept: str = _JSON) -> Object:
         what = f"{method} {path}"
         with _told(what):
-            with self._open(method, path, keys, body, ATTEMPT_S) as answer:
+            with self._open(method, path, keys, body, ATTEMPT_S, accept) as answer:
                 text = answer.read(ANSWER_BYTES_MAX + 1)
             if len(text) > ANSWER_BYTES_MAX:
                 raise ApiError(0, f"{what}: more than {ANSWER_BYTES_MAX} bytes")
@@ -124,12 +135,19 @@ class Api:
         """One object."""
         return self._json("GET", path, {})
 
-    def list(self, path: str, keep: Callable[[Object], Optional[T]], **selectors: str) -> tuple[list[T], str]:
+    def list(self, path: str, keep: Callable[[Object], Optional[T]], **selectors: str) -> Listed[T]:
         """What `keep` keeps of all objects, page by page, and the resource version from which they can be watched."""
+        return self._list(path, keep, selectors, _JSON)
+
+    def list_metadata(self, path: str, keep: Callable[[Object], Optional[T]]) -> Listed[T]:
+        """The same of objects that have only their metadata, which is a small part of a node."""
+        return self._list(path, keep, {}, _METADATA)
+
+    def _list(self, path: str, keep: Callable[[Object], Optional[T]], selectors: Mapping[str, str], accept: str) -> Listed[T]:
         out: list[T] = []
         keys = {**selectors, "limit": str(PAGE)}
         while True:
-            page = self._json("GET", path, keys)
+            page = self._json("GET", path, keys, accept=accept)
             out += [kept for kept in map(keep, page.get("items") or []) if kept is not None]
             metadata = page.get("metadata") or {}
             if not metadata.get("continue"):
@@ -149,3 +167,11 @@ class Api:
     def patch(self, path: str, change: Object) -> Object:
         """Changes an object by a merge patch (RFC 7386)."""
         return self._json("PATCH", path, {}, change)
+
+    def create(self, path: str, thing: Object) -> Object:
+        """Makes an object in a collection."""
+        return self._json("POST", path, {}, thing)
+
+    def delete(self, path: str) -> Object:
+        """Deletes an object."""
+        return self._json("DELETE", path, {})

@@ -1,6 +1,6 @@
-"""A small API server for the tests: list, watch, get and merge patch over real HTTP, with the rules of gated pods.
+"""A small API server for the tests: list, watch, get, merge patch, create and delete over real HTTP, with the rules of gated pods.
 
-Of the documented API (Kubernetes API Concepts; Pod Scheduling Readiness; RFC 7386). It shares no code with the controller.
+Of the documented API (Kubernetes API Concepts; Pod Scheduling Readiness; RFC 7386). It shares no code with the programs under test.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ class ApiServer:
         self.objects: dict[str, dict[str, Any]] = {}
         self.events: list[tuple[int, str, str, dict[str, Any]]] = []
         self.asked: list[str] = []
+        self.collections = {"pods", "nodes"}
+        self.refused: set[str] = set()
+        """Paths whose changes are refused, as by an admission webhook."""
         self.changed = threading.Condition()
         server = self
 
@@ -68,6 +71,12 @@ class ApiServer:
 
             def do_PATCH(self) -> None:
                 server.patch(self)
+
+            def do_POST(self) -> None:
+                server.create(self)
+
+            def do_DELETE(self) -> None:
+                server.remove(self)
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.http.daemon_threads = True
@@ -119,10 +128,12 @@ class ApiServer:
             if parts.path in self.objects:
                 self._answer(handler, 200, self.objects[parts.path])
                 return
-            if parts.path.rsplit("/", 1)[1] not in ("pods", "nodes"):
+            if parts.path.rsplit("/", 1)[1] not in self.collections:
                 self._answer(handler, 404, {"kind": "Status", "message": "not found", "code": 404})
                 return
             found = [thing for path, thing in self.objects.items() if self._selected(parts.path, path, thing, keys)]
+            if "as=PartialObjectMetadataList" in handler.headers["accept"]:
+                found = [{"metadata": thing["metadata"]} for thing in found]
             start = int(keys.get("continue", "0"))
             size = min(PAGE_MAX, int(keys["limit"]))
             about = {"resourceVersion": str(len(self.events))}
@@ -159,11 +170,33 @@ class ApiServer:
             new = merged(old, change)
             if new["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
                 self._answer(handler, 409, {"message": "the object has been modified"})
-            elif why := refused(old, new):
+            elif handler.path in self.refused:
+                self._answer(handler, 403, {"message": "an admission webhook denied the request"})
+            elif "/pods/" in handler.path and (why := refused(old, new)):
                 self._answer(handler, 422, {"message": why})
             else:
                 self.put(handler.path, new)
                 self._answer(handler, 200, new)
+
+    def create(self, handler: BaseHTTPRequestHandler) -> None:
+        thing = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
+        path = f"{handler.path}/{thing['metadata']['name']}"
+        with self.changed:
+            if handler.path.rsplit("/", 1)[1] not in self.collections:
+                self._answer(handler, 404, {"message": "not found"})
+            elif path in self.objects:
+                self._answer(handler, 409, {"message": "already exists"})
+            else:
+                self.put(path, thing)
+                self._answer(handler, 201, self.objects[path])
+
+    def remove(self, handler: BaseHTTPRequestHandler) -> None:
+        with self.changed:
+            if handler.path not in self.objects:
+                self._answer(handler, 404, {"message": "not found"})
+                return
+            self.delete(handler.path)
+            self._answer(handler, 200, {"kind": "Status", "status": "Success"})
 
     @staticmethod
     def _answer(handler: BaseHTTPRequestHandler, status: int, value: dict[str, Any]) -> None:

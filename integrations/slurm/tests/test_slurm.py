@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -17,6 +19,23 @@ from antiphase import JobSpec, Model
 import antiphase_slurm as slurm
 
 SCRIPT = Path(slurm.__file__)
+LUA = shutil.which("lua5.1")
+DRIVER = """
+slurm = { SUCCESS = 0, ERROR = -1, log_user = function(...) said = string.format(...) end, log_info = function(...) said = string.format(...) end }
+dofile(arg[1])
+for line in io.lines(arg[2]) do
+    local comment = line:gsub("%x%x", function(digits) return string.char(tonumber(digits, 16)) end)
+    said = ""
+    print(slurm_job_submit({ comment = comment }, {}, 0) .. " " .. said)
+end
+-- Whatever happens in it, a job goes on, and functions of a site are asked first.
+local broken = setmetatable({}, { __index = function() error("a bug") end })
+print(slurm_job_submit(broken, {}, 0), slurm_job_submit({}, {}, 0), slurm_job_modify(nil, nil, nil, 0), said)
+slurm_job_submit = function(job) return job.code end
+dofile(arg[1])
+print(slurm_job_submit({ code = 7 }), slurm_job_submit({ code = 0 }), slurm_job_submit({ code = 0, comment = "antiphase=" }))
+"""
+"""Gives job_submit.lua the comments of a file, in hexadecimal; the real slurmctld does so in topology/server/tests/slurm.rs."""
 
 
 class Hosts(unittest.TestCase):
@@ -99,6 +118,7 @@ class Comments(unittest.TestCase):
                 "antiphase=bert:batch=8:batch=8",
                 "antiphase=bert:hold",
                 "antiphase=bert:hold=",
+                "antiphase=bert:hold=ever",
                 "antiphase=bert:",
                 "antiphase=bert:=8",
                 "antiphase=mine:hold=never:hold=phases",
@@ -109,6 +129,57 @@ class Comments(unittest.TestCase):
                 with self.assertRaises(slurm.Wrong, msg=comment) as raised:
                     of(comment)
                 self.assertNotIn("\n", str(raised.exception))
+
+
+@unittest.skipUnless(LUA, "there is no lua5.1 (apt-get install lua5.1)")
+class Submitting(unittest.TestCase):
+    def told(self, comments: list[str]) -> list[str]:
+        """What job_submit.lua answers to each comment, and then what else the driver prints."""
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "driver.lua").write_text(DRIVER)
+            (Path(folder) / "comments").write_text("".join(os.fsencode(comment).hex() + "\n" for comment in comments))
+            command = [str(LUA), "driver.lua", str(SCRIPT.with_name("job_submit.lua")), "comments"]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.splitlines()
+
+    def test_what_is_refused_at_submission_is_what_would_not_be_committed(self) -> None:
+        def refused(comment: str) -> bool:
+            try:
+                slurm.spec("j", comment, "h1", "/nonexistent")
+            except slurm.Wrong:
+                return True
+            return False
+
+        rng = random.Random(7)
+        pieces = ["antiphase=", "antiphase=", "bert", ":", ":", "=", "batch=8", "hold=never", "hold=", "nic=50G", "batch=1e3", " ", ",", ";", "\t"]
+        pieces += ["\u00a0", "\x1c", "\udcff", "%s", "-a", "_", ".", "A" * 64, "9" * 18, "9" * 19, "dp=", "x=y", "moe\u0301", "ant", "\n"]
+        comments = ["".join(rng.choices(pieces, k=rng.randint(1, 7))) for _ in range(4_000)]
+        comments += ["antiphase=" + "".join(rng.choices(pieces[2:], k=rng.randint(1, 6))) for _ in range(4_000)]
+        keys = [*slurm._NUMBERS, *slurm._TEXTS, "hold", "x"]
+        values = ["8", "9" * 18, "9" * 19, "", "x", "auto", "never", "50G", "1=2"]
+        options = [f"{key}={value}" for key in keys for value in values]
+        comments += [f"antiphase=bert:{option}" for option in options]
+        comments += ["antiphase=" + ":".join(["A" * rng.choice([1, 64, 65]), *rng.choices(options, k=2)]) for _ in range(2_000)]
+        comments += [f"antiphase=bert:{option}:{option}" for option in options]
+        answers = self.told(comments)[: len(comments)]
+        wrong = [comment for comment in comments if refused(comment)]
+        self.assertTrue(1_000 < len(wrong) < len(comments) - 1_000, len(wrong))
+        for comment, answer in zip(comments, answers):
+            code, _, said = answer.partition(" ")
+            self.assertEqual(code == "-1", refused(comment), (comment, answer))
+            self.assertEqual(bool(said), code == "-1", (comment, answer))
+            self.assertTrue(len(said) < 1_000 and said.isascii() and said.isprintable(), (comment, answer))
+
+    def test_an_error_lets_the_job_through_and_a_site_is_asked_first(self) -> None:
+        first, second = self.told([])
+        self.assertTrue(first.startswith("0\t0\t0\tantiphase: job_submit.lua: "), first)
+        self.assertEqual(second, "7\t0\t-1")
+
+    def test_the_sentence_names_what_is_wrong(self) -> None:
+        said = self.told(["for a paper; antiphase=vgg16:batch=many", "antiphase=vgg16"])
+        self.assertEqual(said[0], "-1 antiphase: comment 'for a paper; antiphase=vgg16:batch=many': 'batch=many': no parameter of a model")
+        self.assertEqual(said[1], "0 ")
 
 
 class Reconciling(unittest.TestCase):

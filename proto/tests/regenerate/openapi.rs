@@ -242,7 +242,9 @@ fn iterations() -> Value {
 
 fn export() -> Value {
     let text = json!({ "type": "string" });
-    let document = json!({ "description": "The document, with an ETag.", "content": content("text/plain", &text) });
+    let list = json!({ "type": "object", "description": "A List of Kubernetes." });
+    let kinds = json!({ "text/plain": { "schema": text }, "application/json": { "schema": list } });
+    let document = json!({ "description": "The document, with an ETag.", "content": kinds });
     let names = ["native", "slurm-yaml", "slurm-conf", "kubernetes-labels", "hyper-node"];
     let mut format = key("format", &json!({ "type": "string", "enum": names }), "As of `antiphase fabric export`.");
     format["required"] = true.into();
@@ -250,7 +252,11 @@ fn export() -> Value {
         "operationId": "ExportFabric",
         "summary": "The fabric for another scheduler. What the format cannot say is in headers x-antiphase-note.",
         "x-antiphase-role": "read",
-        "parameters": [format, key("label_keys", &text, "For kubernetes-labels: topograph, nvidia, or a key with {tier} in it.")],
+        "parameters": [
+            format,
+            key("label_keys", &text, "For kubernetes-labels: topograph, nvidia, or a key with {tier} in it."),
+            key("json", &json!({ "type": "boolean" }), "For kubernetes-labels and hyper-node: the manifests as one list in JSON."),
+        ],
         "responses": { "200": document, "304": { "description": "The document is that of If-None-Match." }, "default": refused() },
     })
 }

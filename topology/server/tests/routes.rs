@@ -566,9 +566,20 @@ fn the_fabric_is_exported_with_a_tag_that_changes_with_it() {
         let other = ask(&format!("format={name}"), &known);
         assert!(other.status == 200 && other.body.contains(part), "{name}: {} {}", other.status, other.body);
     }
-    for (query, part) in
-        [("format=xml", "expected native, slurm-yaml"), ("", "format is missing"), ("format=native&label_keys=x", "label keys")]
-    {
+    // For programs that read no YAML: the same manifests as a list, which has a tag of its own.
+    let list = ask("format=kubernetes-labels&json", none);
+    let manifests: serde_json::Value = serde_json::from_str(&list.body).unwrap();
+    assert!(list.head.contains("application/json") && manifests["kind"] == "List", "{}", list.head);
+    let h1 = &manifests["items"][0];
+    assert_eq!((manifests["items"].as_array().unwrap().len(), &h1["kind"], &h1["metadata"]["name"]), (24, &json!("Node"), &json!("h1")));
+    assert_eq!(h1["metadata"]["labels"]["fabric.topograph.run/tier-0"], "leaf1");
+    assert_ne!(field(&list.head, "etag: "), field(&ask("format=kubernetes-labels", none).head, "etag: "));
+    for (query, part) in [
+        ("format=xml", "expected native, slurm-yaml"),
+        ("", "format is missing"),
+        ("format=native&label_keys=x", "label keys"),
+        ("format=slurm-conf&json", "json is for kubernetes-labels and hyper-node"),
+    ] {
         let refused = ask(query, none);
         assert!(refused.status == 400 && refused.body.contains(part), "{query}: {}", refused.body);
     }

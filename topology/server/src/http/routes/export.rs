@@ -40,14 +40,16 @@ pub(super) async fn export(
     let mut query = reading(caller, query)?;
     let name = query.text("format")?.ok_or_else(|| ApiError::invalid("query: format is missing"))?;
     let keys = query.text("label_keys")?.as_deref().unwrap_or("topograph").parse().map_err(|e| ApiError::invalid(format!("query: {e}")))?;
+    let json = query.flag("json")?;
     query.finish()?;
-    let (tag, exported) = shared.api.export(caller.who, format(&name, keys)?).await?;
+    let (tag, exported) = shared.api.export(caller.who, format(&name, keys)?, json).await?;
     let tag = HeaderValue::from_str(&tag).map_err(|e| ApiError::new(crate::api::Kind::Internal, &e))?;
     // `*` and lists are left to RFC 9110's clients that need them: curl sends one tag.
     if headers.get(header::IF_NONE_MATCH) == Some(&tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
-    let mut response = Text("text/plain; charset=utf-8", exported.text).into_response();
+    let kind = if json { "application/json" } else { "text/plain; charset=utf-8" };
+    let mut response = Text(kind, exported.text).into_response();
     response.headers_mut().insert(header::ETAG, tag);
     for finding in exported.findings.iter().take(NOTES_MAX) {
         // A finding names what stands in the fabric, which may be no text of a header.
