@@ -1,5 +1,5 @@
 # Every command of the repository. `make` lists them.
-.PHONY: help setup demo test test-rdma test-nccl test-gpu packages test-packages fresh fuzz skew soak bench measure lint doc fmt
+.PHONY: help setup demo test test-rdma test-nccl test-gpu test-kubernetes packages test-packages fresh fuzz loom miri skew soak bench measure lint doc fmt
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -42,6 +42,12 @@ fresh: ## draw new cases for the property tests and the solver's fuzzer; reports
 
 fuzz: setup ## fuzz the decoders by what inputs cover, each for a minute
 	@scripts/fuzz.sh $(ARGS)
+
+loom: ## try every interleaving of a writer and a reader of the schedule page
+	@scripts/loom.sh
+
+miri: ## interpret unsafe code of the gate with Miri (a nightly Rust)
+	@scripts/miri.sh
 
 skew: setup ## run the programs of REV beside these, and upgrade in place (without REV: the newest release)
 	@scripts/skew.sh $(REV)

@@ -29,3 +29,4 @@ cargo run --release --package antiphase-gate --example wake
 cargo run --release --package antiphase-agent --example cost
 scripts/agent-cost.sh
 cargo run --release --package antiphase-topology --example agents_bench
+scripts/first-answer.sh

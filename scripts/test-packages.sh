@@ -40,6 +40,8 @@ if [[ ! -d $root ]]; then
     mv "$root.part" "$root"
 fi
 packaging/tests/debian.sh "$packages" "$root"
+echo "== as a new user, timed"
+packaging/tests/new-user.sh "$packages" "$root"
 if command -v lintian >/dev/null; then
     # Known: Debian's own archive is no aim, antiphase-verbs has no page, and no program links the libraries by a version.
     lintian --fail-on error --suppress-tags "$(tr '\n' ',' <packaging/deb/lintian-known)" "$packages"/*.deb

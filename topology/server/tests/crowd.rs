@@ -88,13 +88,25 @@ fn curl(folder: &Path, who: &str) -> Command {
     command
 }
 
-/// Calls of an admin over connections of their own: how many were answered with 200 in time, of how many. `None`: there is no curl.
-fn admin_asks(service: &Service, folder: &Path, lasts: Duration) -> Option<(usize, usize, String)> {
-    let (mut well, mut all, mut last) = (0, 0, String::new());
-    let until = Instant::now() + lasts;
-    while Instant::now() < until {
+/// What became of the calls of an admin.
+#[derive(Default)]
+struct Asked {
+    all: usize,
+    /// Answered with 200 in time.
+    well: usize,
+    /// The last other answer.
+    last: String,
+    slowest_s: f64,
+}
+
+/// Calls of an admin over connections of their own, while `goes_on` says so. `None`: there is no curl.
+fn admin_asks(service: &Service, folder: &Path, goes_on: impl Fn() -> bool) -> Option<Asked> {
+    let mut asked = Asked::default();
+    while goes_on() {
+        let Asked { all, well, last, slowest_s } = &mut asked;
         let mut command = curl(folder, "admin");
-        let path = match all % 3 {
+        command.args(["--write-out", "%{http_code} %{time_total}"]);
+        let path = match *all % 3 {
             0 => "/readyz",
             1 => "/v1alpha1/jobs",
             _ => {
@@ -105,14 +117,14 @@ fn admin_asks(service: &Service, folder: &Path, lasts: Duration) -> Option<(usiz
         };
         let output = command.arg(format!("https://{}{path}", service.address)).output();
         let output = output.inspect_err(|error| println!("skipped: curl cannot be run: {error}")).ok()?;
-        all += 1;
-        if output.stdout == b"200" {
-            well += 1;
-        } else {
-            last = format!("{path}: {} {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        *all += 1;
+        let said = String::from_utf8_lossy(&output.stdout);
+        match said.split_once(' ') {
+            Some(("200", took)) => (*well, *slowest_s) = (*well + 1, slowest_s.max(took.parse().unwrap_or(f64::MAX))),
+            _ => *last = format!("{path}: {said} {}", String::from_utf8_lossy(&output.stderr)),
         }
     }
-    Some((well, all, last))
+    Some(asked)
 }
 
 /// A thread that keeps sockets open which send the first bytes of something, one by one, and replaces those that are closed.
@@ -323,9 +335,10 @@ fn sockets_that_say_nothing_keep_nobody_out() {
     // The begin of a TLS record that is a ClientHello, and never ends.
     let crowds: Vec<Crowd> = (0..3).map(|_| Crowd::start(service.address, SILENT / 3, &[22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3])).collect();
     crowds.iter().for_each(|crowd| crowd.gather(SILENT / 3));
-    let asked = admin_asks(&service, folder.path(), Duration::from_secs(10));
+    let until = Instant::now() + Duration::from_secs(10);
+    let asked = admin_asks(&service, folder.path(), || Instant::now() < until);
     let opened: usize = crowds.into_iter().map(Crowd::end).sum();
-    let Some((well, all, last)) = asked else { return };
+    let Some(Asked { well, all, last, .. }) = asked else { return };
     println!("{opened} sockets opened; {well} of {all} requests answered");
     assert!(opened > SILENT && all > 10 && well == all, "{opened} sockets; {well} of {all} answered; {last}");
     assert!(service.log().lines().count() < 1_000, "strangers fill the log: {} lines", service.log().lines().count());
@@ -382,47 +395,67 @@ async fn one_agent_that_comes_and_goes_leaves_others_their_sessions_and_events()
     assert!(lines < 500, "{lines} lines");
 }
 
-/// Silent sockets, streams that nobody reads, as many readers of events as there are places, and hellos without end, all at once.
+/// Silent sockets, streams that nobody reads, readers of events in all of their places, and hellos without end, all at once. It lasts for
+/// ten seconds, or until `ANTIPHASE_HELLOS` were said.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_works_is_served_whatever_the_others_do() {
     raise_descriptors();
     let folder = tempfile::tempdir().unwrap();
     let service = secured(folder.path(), 11);
-    let (read, pki_folder) = ("read", folder.path().join("pki"));
+    let pki_folder = folder.path().join("pki");
+    // One certificate has a quarter of the places of readers of events.
+    let readers = ["read", "read-2", "read-3", "read-4", "read-5"];
+    readers[1..].iter().for_each(|name| issue(folder.path(), Role::Read, name));
     let crowds: Vec<Crowd> = (0..3).map(|_| Crowd::start(service.address, SILENT / 3, &[22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3])).collect();
     crowds.iter().for_each(|crowd| crowd.gather(SILENT / 3));
+    let events = "/v1alpha1/events/stream";
+    let large = [("read", asking("/v1alpha1/fabric", None)), ("read", asking("/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5])))];
     let mut held = Vec::new();
-    for said in [
-        asking("/v1alpha1/fabric", None),
-        asking("/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5])),
-        asking("/v1alpha1/events/stream", None),
-    ] {
-        let mut stream = secure(&service, folder.path(), read, "h2");
+    for (who, said) in large.into_iter().chain(readers[..4].iter().map(|who| (*who, asking(events, None)))) {
+        let mut stream = secure(&service, folder.path(), who, "h2");
         stream.write_all(&said).unwrap();
         held.push(stream);
     }
+    let wanted: Option<usize> = std::env::var("ANTIPHASE_HELLOS").ok().map(|count| count.parse().unwrap());
+    let said = Arc::new(AtomicUsize::new(0));
     let stop = Arc::new(AtomicBool::new(false));
     let config = rig::client(&pki::authority_path(&pki_folder), Some(&pki::paths(&pki_folder, "agent")));
-    let (address, stopped) = (service.address, Arc::clone(&stop));
-    let hellos = tokio::spawn(async move {
-        let mut said = 0;
-        while !stopped.load(Ordering::Relaxed) {
-            let Ok(mut agent) = rig::Agent::connect(address, config.clone()).await else { continue };
-            agent.say(&rig::said(agent_frame::Kind::Hello(rig::hello("h1")))).await;
-            said += usize::from(agent.next().await.is_ok());
-        }
-        said
-    });
-    let (asked, peak) = tokio::task::block_in_place(|| {
-        let asked = admin_asks(&service, folder.path(), Duration::from_secs(10));
-        (asked, peak_kib(service.child.id()))
+    let hello = || {
+        let (address, config, stopped, said) = (service.address, config.clone(), Arc::clone(&stop), Arc::clone(&said));
+        tokio::spawn(async move {
+            while !stopped.load(Ordering::Relaxed) {
+                let Ok(mut agent) = rig::Agent::connect(address, config.clone()).await else { continue };
+                agent.say(&rig::said(agent_frame::Kind::Hello(rig::hello("h1")))).await;
+                said.fetch_add(usize::from(agent.next().await.is_ok()), Ordering::Relaxed);
+            }
+        })
+    };
+    let hellos: Vec<_> = (0..4).map(|_| hello()).collect();
+    let began = Instant::now();
+    let goes_on = || match wanted {
+        // A service that answers no hello ends the test too.
+        Some(wanted) => said.load(Ordering::Relaxed) < wanted && began.elapsed() < Duration::from_secs(600),
+        None => began.elapsed() < Duration::from_secs(10),
+    };
+    let (asked, fifth, peak) = tokio::task::block_in_place(|| {
+        let asked = admin_asks(&service, folder.path(), goes_on);
+        let fifth = curl(folder.path(), "read-5").arg(format!("https://{}{events}", service.address)).output();
+        (asked, fifth, peak_kib(service.child.id()))
     });
     stop.store(true, Ordering::Relaxed);
-    let said = hellos.await.unwrap();
+    for hello in hellos {
+        hello.await.unwrap();
+    }
     let opened: usize = crowds.into_iter().map(Crowd::end).sum();
-    let Some((well, all, last)) = asked else { return };
-    println!("{opened} sockets, {said} hellos, {} connections of {STREAMS} streams; {well} of {all} answered; {peak} KiB", held.len());
+    let Some(Asked { all, well, last, slowest_s }) = asked else { return };
+    let said = said.load(Ordering::Relaxed);
+    println!(
+        "{opened} sockets, {said} hellos in {:.0} s, {} connections of {STREAMS} streams; {well} of {all} answered, the slowest in {slowest_s:.3} s; {peak} KiB",
+        began.elapsed().as_secs_f64(),
+        held.len()
+    );
     assert!(said > 0 && all > 5 && well == all, "{well} of {all} answered; {last}\n{}", service.log());
+    assert_eq!(fifth.unwrap().stdout, b"429", "all places of readers of events are taken");
     assert!(peak < RESIDENT_MAX_KIB, "{peak} KiB");
 }
 
