@@ -58,13 +58,14 @@ fi
 if [[ ${1:-} == test ]]; then
     want "prometheus" "Prometheus and promtool try the metrics, rules, alerts and dashboards" promtool --version
     want "chromium" "the tests of the web page" chromium --version
+    want "curl" "the blocks of the documents" curl --version
     want "python3" "the tests of the Python packages: the gate's and the client" python3 --version
     want "python3-venv" "the wheel in a fresh environment of Python" python3 -c "import ensurepip, venv"
     want "python3-torch" "the gate in a real PyTorch job" /usr/bin/python3 -c "import torch"
     want "g++" "the gate's header in C++" g++ --version
     want "slurmctld slurmd slurm-client munge" "the integration with Slurm, in a cluster of its own" eval "command -v slurmctld && command -v slurmd && command -v sbatch && command -v munged"
-    want "libibverbs-dev" "the layouts of the verbs library against its C header" test -e /usr/include/infiniband/verbs.h
     want "lua5.1" "the comments that job_submit.lua of Slurm takes, beside those that its prolog takes" lua5.1 -v
+    want "libibverbs-dev" "the layouts of the verbs library against its C header" test -e /usr/include/infiniband/verbs.h
 fi
 if [[ ${1:-} == rdma ]]; then
     want "qemu-system-x86" "the virtual machine with Soft-RoCE" qemu-system-x86_64 --version
@@ -72,11 +73,11 @@ if [[ ${1:-} == rdma ]]; then
     want "iproute2 ethtool" "the virtual machine's hosts and switch" eval "rdma -V && ethtool --version"
     want "ibverbs-providers" "Soft-RoCE's part of the verbs library" test -e /etc/libibverbs.d/rxe.driver
 fi
-if [[ ${1:-} == nccl ]]; then
 if [[ ${1:-} == kubernetes && -z ${KUBEBUILDER_ASSETS:-} ]]; then
     need "golang-go golang-github-modern-go-reflect2-dev" "kube-apiserver is built of Debian's sources" eval "go version && test -e /usr/share/gocode/src/github.com/modern-go/reflect2"
     need "openssl" "a key for kube-apiserver" openssl version
 fi
+if [[ ${1:-} == nccl ]]; then
     need "python3 python3-venv" "releases of NCCL are fetched by pip" python3 -c "import ensurepip, venv"
     need "binutils" "the names that the plugin has are read by readelf" readelf --version
 fi

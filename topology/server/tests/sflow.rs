@@ -1,5 +1,5 @@
-//! Switches that send sFlow: what they say stands beside what is planned. The datagrams are made by Python, of the published structures,
-//! and come over UDP.
+//! Switches that send sFlow: what they say stands beside what is planned. The datagrams are those of a real switch, as they were
+//! recorded, and others that Python makes of the published structures; all come over UDP.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "what cannot be had is a failed test")]
 
@@ -143,6 +143,52 @@ fn what_switches_say_stands_beside_what_is_planned() {
     until(&service, "it is still observed", || links("?observed=true")["total"] == 0);
     service.signal(Signal::TERM);
     assert!(service.wait().success());
+}
+
+/// Datagrams of Open vSwitch whose clock, in milliseconds, is one of these. A comment in the file says how they were recorded.
+fn recorded(clocks: &[u32]) -> Vec<Vec<u8>> {
+    let lines = include_str!("sflow/open-vswitch.txt").lines().filter_map(|line| line.strip_prefix("datagram ")?.split_once(' '));
+    let byte = |hex: &str, at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    let datagrams = lines.map(|(_, hex)| (0..hex.len()).step_by(2).map(|at| byte(hex, at)).collect::<Vec<u8>>());
+    let found: Vec<_> = datagrams.filter(|bytes| clocks.contains(&u32::from_be_bytes(bytes[20..24].try_into().unwrap()))).collect();
+    assert_eq!(found.len(), clocks.len());
+    found
+}
+
+#[test]
+fn a_recording_of_a_real_switch_is_shown_as_what_its_links_carry() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let fabric = "schema: antiphase.fabric/v1\ndefaults: {capacity: 10G}\nhosts: [h1, h2]\nswitches: [{name: leaf1, tier: 1}]\ncables:\n\
+        - {ends: [h1:eth0, leaf1:Ethernet0]}\n- {ends: [h2:eth0, leaf1:Ethernet4]}\n";
+    fs::write(at("fabric.yaml"), fabric).unwrap();
+    let exporter = "address = \"192.0.2.1\"\nsources = [\"127.0.0.1\"]\n";
+    fs::write(at("a.toml"), format!("[sflow]\nlisten = \"127.0.0.1:0\"\n[sflow.exporters.leaf1]\n{exporter}")).unwrap();
+    let mut command = program();
+    let service =
+        Service::with(command.arg("--config").arg(at("a.toml")).arg("--state").arg(at("s.redb")).arg("--fabric").arg(at("fabric.yaml")));
+    let exporters = || service.ask("GET", "/v1alpha1/exporters", "").1;
+    let listen: SocketAddr = exporters()["listen"].as_str().unwrap().parse().unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let send = |clocks: &[u32]| recorded(clocks).iter().for_each(|bytes| assert_eq!(socket.send_to(bytes, listen).unwrap(), bytes.len()));
+    send(&[5_000, 6_000]);
+    until(&service, "nothing is heard", || exporters()["taken"] == 2);
+    // Counters that lie seconds apart on the switch's clock and none on ours would be those of a switch that started again.
+    std::thread::sleep(Duration::from_secs(3));
+    // h1 sent to h2: (28956802 - 5594960) bytes in 6 s.
+    send(&[9_000, 12_000]);
+    let links = || service.ask("GET", "/v1alpha1/links?observed=true", "").1["links"].as_array().unwrap().clone();
+    until(&service, "no load is observed", || links().len() == 4);
+    let carried = |from: &str, to: &str| {
+        let link = links().into_iter().find(|link| link["from_node"] == from && link["to_node"] == to);
+        link.unwrap()["observed_mbps"].as_u64().unwrap()
+    };
+    let both = [["h1", "leaf1"], ["leaf1", "h2"], ["h2", "leaf1"], ["leaf1", "h1"]].map(|[from, to]| carried(from, to));
+    assert_eq!(both, [31, 31, 0, 0]);
+    let told = exporters();
+    assert_eq!((&told["exporters"][0]["interfaces"], &told["refused"], &told["flow_samples"]), (&3.into(), &0.into(), &2.into()), "{told}");
+    // The bridge's own port has no cable.
+    assert_eq!(told["exporters"][0]["notes"].as_array().unwrap()[..], ["interface \"leaf1\" is no port of the fabric"], "{told}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod build;
 mod maps;
+mod overview;
 mod reports;
 mod rings;
 

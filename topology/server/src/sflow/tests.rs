@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proto::v1alpha1 as pb;
 
 use super::{
-    decode::{DatagramError, head, samples},
+    decode::{DatagramError, Interface, head, samples},
     port::PortName,
     state::{DATAGRAMS_PER_S_MAX, STRANGERS_MAX, UNMAPPED_MAX},
     *,
@@ -116,6 +116,54 @@ fn a_datagram_that_is_cut_anywhere_is_refused() {
         large[at..at + 4].copy_from_slice(&[0xff; 4]);
         assert!(matches!(read(&large), Err(DatagramError::Ends(_))), "{at}");
     }
+}
+
+/// What Open vSwitch said, and what it counted itself, in the order of the recording.
+const RECORDING: &str = include_str!("../../tests/sflow/open-vswitch.txt");
+
+#[test]
+fn what_a_real_switch_said_is_what_it_counted() {
+    let (mut state, began) = (State::default(), Instant::now());
+    let leaf = ExporterConfig { address: IpAddr::from(LEAF), sources: vec![SOURCE], ports: BTreeMap::new() };
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    state.configure(&SflowConfig { listen, exporters: BTreeMap::from([("leaf1".to_owned(), leaf)]) });
+    let (mut last, mut carried, mut compared) = (BTreeMap::new(), BTreeMap::<String, [f64; 2]>::new(), Vec::new());
+    for line in RECORDING.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        if words[0] == "interface" {
+            let [index, speed, received, sent] = [2, 3, 4, 5].map(|at| words[at].parse::<u64>().unwrap());
+            let told: &Interface = &last[words[1]];
+            assert_eq!((u64::from(told.index), told.speed, told.in_octets, told.out_octets), (index, speed, received, sent), "{line}");
+            compared.push((words[1], [received, sent]));
+            continue;
+        }
+        let at = began + Duration::from_millis(words[1].parse().unwrap());
+        let byte = |at: usize| u8::from_str_radix(&words[2][at..at + 2], 16).unwrap();
+        let bytes: Vec<u8> = (0..words[2].len()).step_by(2).map(byte).collect();
+        assert_eq!(state.take(&bytes, SOURCE, at), Taken::Well, "{line}");
+        for interface in samples(head(&bytes).unwrap().1).unwrap().interfaces {
+            let name = interface.name.clone().expect("Open vSwitch names its interfaces");
+            // What the rates say that it carried, once the comparison above has begun.
+            if let Some(rates) = state.exporters["leaf1"].ports[&PortName::Told(name.clone())].fresh(at).filter(|_| !compared.is_empty()) {
+                let seconds = rates.interval.as_secs_f64();
+                let sums = carried.entry(name.clone()).or_default();
+                for (sum, rate) in sums.iter_mut().zip([rates.received, rates.sent]) {
+                    *sum += rate.unwrap() as f64 * seconds / 8.0;
+                }
+            }
+            last.insert(name, interface);
+        }
+    }
+    let [(first, before), (second, other), (_, after), (_, both)] = compared[..] else { panic!("{compared:?}") };
+    for (name, from, to) in [(first, before, after), (second, other, both)] {
+        for direction in [0, 1] {
+            let (counted, told) = ((to[direction] - from[direction]) as f64, carried[name][direction]);
+            // A rate is cut to whole bits a second.
+            assert!(counted > 0.0 && (told - counted).abs() < 10.0, "{name}: {told} of {counted} bytes");
+        }
+    }
+    assert_eq!((state.counts.malformed, state.exporters["leaf1"].resets, last.len()), (0, 0, 3), "two ports, and the bridge's own");
+    assert!(state.counts.flows > 0, "the recording holds flow samples too");
 }
 
 #[test]
