@@ -14,6 +14,7 @@ use crate::{
     Action, Ask, Because, Event, Group,
     demand::{Demand, Left, Profile},
     learned::{Learned, lease},
+    opponents::Opponents,
     room::Room,
 };
 
@@ -41,8 +42,7 @@ struct Job {
     profile: Profile,
     /// As declared.
     iteration: Nanos,
-    /// Sorted.
-    opponents: Vec<u32>,
+    opponents: Opponents,
     learned: Learned,
     doing: Doing,
     /// What its last start was for.
@@ -88,9 +88,7 @@ impl Arbiter {
     pub fn new(group: Group) -> Self {
         let (n, links) = (group.members.len() as u32, group.limits.len() as u32);
         let job = |(index, member): (u32, crate::Member)| {
-            let mut opponents: Vec<u32> = member.opponents.into_iter().filter(|&o| o < n && o != index).collect();
-            opponents.sort_unstable();
-            opponents.dedup();
+            let opponents = Opponents::new(member.opponents.into_iter().filter(|&o| o < n && o != index).collect());
             let uses = member.uses.into_iter().filter(|u| u.link < links).collect();
             let profile = Profile::new(uses);
             let learned = Learned::default();
@@ -217,7 +215,7 @@ impl Arbiter {
     /// The opponents of a job that send or have a permission ahead on one of its links, ascending.
     fn opponents_present(&self, of: &Job) -> Vec<u32> {
         let mut near: Vec<u32> = of.profile.peaks().flat_map(|(link, _)| self.present[link as usize].iter().copied()).collect();
-        near.retain(|o| of.opponents.binary_search(o).is_ok());
+        near.retain(|o| of.opponents.has(*o));
         near.sort_unstable();
         near.dedup();
         near
@@ -343,7 +341,7 @@ impl Arbiter {
     /// Looks at those that may go now that `job` is out of the way, in the order in which they came.
     fn consider_opponents(&mut self, job: u32) {
         let opponents = &self.jobs[job as usize].opponents;
-        let waiting: Vec<u32> = self.queue.iter().map(|(_, j)| *j).filter(|j| opponents.binary_search(j).is_ok()).collect();
+        let waiting: Vec<u32> = self.queue.iter().map(|(_, j)| *j).filter(|j| opponents.has(*j)).collect();
         for next in waiting {
             self.consider(next);
         }
@@ -423,7 +421,7 @@ impl Arbiter {
             return;
         }
         let opponents = &self.jobs[job as usize].opponents;
-        let waiting: Vec<(FabricTime, u32)> = self.queue.iter().filter(|(_, j)| opponents.binary_search(j).is_ok()).copied().collect();
+        let waiting: Vec<(FabricTime, u32)> = self.queue.iter().filter(|(_, j)| opponents.has(*j)).copied().collect();
         for (since, next) in waiting {
             if let Doing::Waiting { until, .. } = self.jobs[next as usize].doing {
                 self.tell(next, since, until);
@@ -463,7 +461,7 @@ impl Arbiter {
     /// was asked back when this job came.
     fn left_on(&self, job: u32, link: u32, out: &mut Vec<Left>) -> bool {
         let opponents = &self.jobs[job as usize].opponents;
-        for other in self.present[link as usize].iter().filter(|o| opponents.binary_search(o).is_ok()) {
+        for other in self.present[link as usize].iter().filter(|o| opponents.has(**o)) {
             match &self.jobs[*other as usize].doing {
                 Doing::Sending { start, lease, demand } => demand.left(link, *start, *lease, self.now, out),
                 Doing::Ahead { .. } => return false,
@@ -492,7 +490,7 @@ impl Arbiter {
 
     fn earlier_opponents(&self, job: u32, since: FabricTime) -> impl Iterator<Item = u32> {
         let opponents = &self.jobs[job as usize].opponents;
-        self.queue.range(..(since, job)).map(|(_, j)| *j).filter(|j| opponents.binary_search(j).is_ok())
+        self.queue.range(..(since, job)).map(|(_, j)| *j).filter(|j| opponents.has(*j))
     }
 
     /// What those ahead of a waiting job have left together, at most `most`: the leases of those that send, and of those that came
@@ -537,7 +535,7 @@ impl Arbiter {
         if !self.ahead {
             return;
         }
-        let around = core::iter::once(job).chain(self.jobs[job as usize].opponents.iter().copied());
+        let around = core::iter::once(job).chain(self.jobs[job as usize].opponents.iter());
         let mut near: Vec<(FabricTime, u32)> = around
             .filter_map(|j| {
                 let state = &self.jobs[j as usize];
@@ -549,7 +547,7 @@ impl Arbiter {
         for (_, next) in near {
             // Somebody who sends, waits or has a permission is in the way, whatever the demands: the start may be at any time.
             let opponents = &self.jobs[next as usize].opponents;
-            if self.open || opponents.iter().all(|&o| self.jobs[o as usize].doing == Doing::Away) {
+            if self.open || opponents.iter().all(|o| self.jobs[o as usize].doing == Doing::Away) {
                 self.jobs[next as usize].ended = None;
                 self.set_doing(next, Doing::Ahead { withdrawn: None });
                 self.actions.push_back(Action::GrantAhead { job: next });

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::rig::{Nic, Node, Service};
+use crate::rig::{Link, Nic, Node, Service};
 
 /// Every wait ends by then.
 const SOON: Duration = Duration::from_secs(60);
@@ -22,7 +22,7 @@ fn run(mut nic: Nic, stop: &AtomicBool) -> Duration {
     let begun = Instant::now();
     let mut iterations = 0_u32;
     while !stop.load(Ordering::Relaxed) {
-        nic.send(Duration::from_millis(160));
+        Link::default().send(Duration::from_millis(160), |part| nic.send(part));
         std::thread::sleep(Duration::from_millis(224 + 4 * u64::from(iterations * 7 % 9)));
         iterations += 1;
     }

@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::JoinHandle,
     time::{Duration, Instant},
@@ -234,16 +234,32 @@ impl Nic {
         self.0.iter().for_each(|file| file.write_all_at(format!("{:020}\n", self.1).as_bytes(), 0).unwrap());
     }
 
-    /// Sends for that time at some rate.
-    pub(crate) fn send(&mut self, time: Duration) {
-        let (until, step) = (Instant::now() + time, Duration::from_millis(1));
-        let mut last = Instant::now();
-        while last < until {
-            std::thread::sleep(step.min(until - last));
-            self.1 += last.elapsed().as_micros() as u64 * 1_000;
-            last = Instant::now();
-            self.write();
+    /// Sends what takes that time alone.
+    pub(crate) fn send(&mut self, part: Duration) {
+        self.1 += part.as_micros() as u64 * 1_000;
+        self.write();
+    }
+}
+
+/// The link that both jobs send over: as long as both do, each gets half of it. So turns bring something, and the service lets nobody go
+/// because its machine is busy.
+#[derive(Clone, Default)]
+pub(crate) struct Link(Arc<AtomicUsize>);
+
+impl Link {
+    /// Sends what takes `time` alone, and tells each part of it.
+    pub(crate) fn send(&self, time: Duration, mut sent: impl FnMut(Duration)) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let (mut left, mut last) = (time, Instant::now());
+        while !left.is_zero() {
+            let beside = self.0.load(Ordering::Relaxed) as u32;
+            std::thread::sleep(Duration::from_millis(1).min(left * beside));
+            let now = Instant::now();
+            let part = ((now - last) / beside).min(left);
+            (left, last) = (left - part, now);
+            sent(part);
         }
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -256,11 +272,12 @@ pub(crate) enum Ends {
 }
 
 impl Ends {
-    fn send(&mut self, gate: &Gate) {
-        match self {
-            Self::Counted(nic) => nic.send(SENDS),
-            Self::Told => std::thread::sleep(SENDS),
-        }
+    fn send(&mut self, gate: &Gate, link: &Link) {
+        link.send(SENDS, |part| {
+            if let Self::Counted(nic) = self {
+                nic.send(part);
+            }
+        });
         if matches!(self, Self::Told) {
             gate.done();
         }
@@ -288,14 +305,15 @@ impl Jobs {
     pub(crate) fn start(of: [(&Path, &str, Ends); 2]) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let (starts, meet) = (<[Arc<Mutex<Vec<Start>>>; 2]>::default(), <[Arc<AtomicBool>; 2]>::default());
+        let link = Link::default();
         let threads = of.into_iter().zip(starts.iter().zip(&meet)).map(|((pages, job, mut ends), (starts, meet))| {
             let gate = Gate::open(&gate::Config::new(pages.to_path_buf(), JobName::try_new(job).unwrap()));
-            let (starts, meet, stop) = (Arc::clone(starts), Arc::clone(meet), Arc::clone(&stop));
+            let (starts, meet, stop, link) = (Arc::clone(starts), Arc::clone(meet), Arc::clone(&stop), link.clone());
             std::thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let outcome = gate.step();
                     let from = Instant::now();
-                    ends.send(&gate);
+                    ends.send(&gate, &link);
                     let to = Instant::now();
                     let waited = Duration::from_nanos(outcome.held.0);
                     starts.lock().unwrap().push(Start { from, to, waited, because: outcome.because });

@@ -14,14 +14,16 @@ use super::{
 };
 use crate::{PROOF_TOLERANCE, budget::Budget};
 
-/// Most kinks: 128 MiB where they are sorted, in a second.
-const KINKS_MAX: u64 = 1 << 23;
+/// Most kinks that are sorted: 128 MiB.
+const KINKS_MAX: u64 = 1 << 22;
+/// Kinks that are sorted at a time: between two such parts somebody may have left.
+const SORTED_AT_ONCE: usize = 1 << 12;
 /// Most ticks of a lap in whose place the changes are added up, which is quicker than sorting them: 64 MiB.
 const TICKS_MAX: u64 = 1 << 23;
 /// A lap of so many ticks for each kink is still walked tick by tick.
 const TICKS_PER_KINK: u64 = 8;
 /// Work of one kink that is sorted among many, in units of 10 ns; of one that is added up in its place; and ticks that are walked in one unit.
-const SORTED_WORK: u64 = 8;
+const SORTED_WORK: u64 = 4;
 const PLACED_WORK: u64 = 1;
 const TICKS_PER_WORK: u64 = 8;
 /// Bits of the largest slope. The sign is one more, and the changes in one place are up to four times as large before they are added up.
@@ -40,12 +42,15 @@ impl Part<'_> {
         self.spans.iter().map(|span| span.probability).sum::<f64>() * self.scale * largest
     }
 
-    /// The slope at shift 0, and each change of it in (0, lock), in units of `1 / unit`.
-    fn for_each_change(&self, lock: u64, unit: f64, mut see: impl FnMut(u64, i64)) -> i64 {
+    /// The slope at shift 0, and each change of it in (0, lock), in units of `1 / unit`. `None` where somebody has left.
+    fn for_each_change(&self, lock: u64, unit: f64, budget: &Budget, mut see: impl FnMut(u64, i64)) -> Option<i64> {
         let Steps { period, breaks, .. } = self.steps;
         let mut slope = 0;
         let mut rates: Vec<i64> = Vec::with_capacity(breaks.len());
         for span in self.spans {
+            if budget.is_cancelled() {
+                return None;
+            }
             let weight = span.probability * self.scale * unit;
             rates.clear();
             // Rounded once: the differences of one span's rates add up to nothing around the circle.
@@ -69,7 +74,7 @@ impl Part<'_> {
                 }
             }
         }
-        slope
+        Some(slope)
     }
 }
 
@@ -94,7 +99,8 @@ pub(crate) fn minimum(parts: &[CircleMarginal<'_>], lock: u64, work_max: u64, bu
         return Some((0, at(0)));
     }
     let unit = unit_for(largest)?;
-    let (shift, below) = if is_placed { lowest_in_place(&stepped, lock, unit) } else { lowest_sorted(&stepped, lock, unit) };
+    let lowest = if is_placed { lowest_in_place } else { lowest_sorted };
+    let (shift, below) = lowest(&stepped, lock, unit, budget)?;
     let (first, least) = (at(0), at(shift));
     // Both ways are true to rounding. Should they ever differ by more, the lookups are asked.
     ((least - first - below as f64 / unit).abs() <= PROOF_TOLERANCE / 2.0).then_some((shift, least))
@@ -134,38 +140,61 @@ impl Lowest {
     }
 }
 
-fn lowest_sorted(parts: &[Part<'_>], lock: u64, unit: f64) -> (u64, i128) {
+fn lowest_sorted(parts: &[Part<'_>], lock: u64, unit: f64, budget: &Budget) -> Option<(u64, i128)> {
     let mut changes: Vec<(u64, i64)> = Vec::new();
     let mut lowest = Lowest::default();
     for part in parts {
-        lowest.slope += part.for_each_change(lock, unit, |shift, change| changes.push((shift, change)));
+        lowest.slope += part.for_each_change(lock, unit, budget, |shift, change| changes.push((shift, change)))?;
     }
-    changes.sort_unstable_by_key(|change| change.0);
-    for (shift, change) in changes {
-        lowest.go_to(shift);
-        lowest.slope += change;
+    // First into ranges of equal length, which takes two passes, and then range by range.
+    let ranges = changes.len() / SORTED_AT_ONCE + 1;
+    let length = lock.div_ceil(ranges as u64);
+    let range = |shift: u64| (shift / length) as usize;
+    let mut ends = vec![0_usize; ranges + 1];
+    changes.iter().for_each(|change| ends[range(change.0) + 1] += 1);
+    for at in 1..ends.len() {
+        ends[at] += ends[at - 1];
     }
-    lowest.end(lock)
+    let mut ranged = vec![(0, 0); changes.len()];
+    for change in changes {
+        let end = &mut ends[range(change.0)];
+        ranged[*end] = change;
+        *end += 1;
+    }
+    let mut from = 0;
+    for to in ends {
+        if budget.is_cancelled() {
+            return None;
+        }
+        let here = &mut ranged[from..to];
+        here.sort_unstable_by_key(|change| change.0);
+        for &(shift, change) in &*here {
+            lowest.go_to(shift);
+            lowest.slope += change;
+        }
+        from = to;
+    }
+    Some(lowest.end(lock))
 }
 
-fn lowest_in_place(parts: &[Part<'_>], lock: u64, unit: f64) -> (u64, i128) {
+fn lowest_in_place(parts: &[Part<'_>], lock: u64, unit: f64, budget: &Budget) -> Option<(u64, i128)> {
     let mut changes = vec![0_i64; lock as usize];
     let mut lowest = Lowest::default();
     for part in parts {
-        lowest.slope += part.for_each_change(lock, unit, |shift, change| changes[shift as usize] += change);
+        lowest.slope += part.for_each_change(lock, unit, budget, |shift, change| changes[shift as usize] += change)?;
     }
     for (shift, &change) in changes.iter().enumerate().filter(|change| *change.1 != 0) {
         lowest.go_to(shift as u64);
         lowest.slope += change;
     }
-    lowest.end(lock)
+    Some(lowest.end(lock))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        Effort, Phase, Rate, Ticks,
+        Cancel, Effort, Phase, Rate, Ticks,
         demand::{
             circle::Circle,
             sum::{Presence, Workspace},
@@ -228,7 +257,8 @@ mod tests {
             let parts = stepped(response.parts()).unwrap();
             let unit = unit_for(parts.iter().map(Part::slope_max).sum()).unwrap_or(1.0);
             let lock = group.jobs[0].lock;
-            assert_eq!(lowest_sorted(&parts, lock, unit), lowest_in_place(&parts, lock, unit));
+            let [sorted, placed] = [lowest_sorted, lowest_in_place].map(|lowest| lowest(&parts, lock, unit, &Budget::default()));
+            assert!(sorted.is_some() && sorted == placed, "{sorted:?} {placed:?}");
         }
     }
 
@@ -252,5 +282,10 @@ mod tests {
         let response = group.response(0, |_| Presence::At(0), &mut Workspace::default());
         assert_eq!(minimum(response.parts(), 10, u64::MAX, &mut Budget::new(1, None)), None);
         assert!(minimum(response.parts(), 10, u64::MAX, &mut Budget::new(100, None)).is_some());
+        let (parts, cancel) = (stepped(response.parts()).unwrap(), Cancel::default());
+        cancel.cancel();
+        for lowest in [lowest_sorted, lowest_in_place] {
+            assert_eq!(lowest(&parts, 10, 1.0, &Budget::new(100, Some(&cancel))), None, "somebody has left");
+        }
     }
 }
