@@ -13,6 +13,8 @@ from release import CHECKOUT
 CHART = CHECKOUT / "packaging/helm/antiphase"
 # Python that the chart's controller and exporter run, from the one place where it is.
 PROGRAMS = ("clients/python/antiphase", "integrations/kubernetes/antiphase_kubernetes")
+# What the chart's configuration of kube-scheduler is made of.
+SCHEDULER = CHECKOUT / "integrations/kubernetes/scheduler.yaml"
 
 
 def main():
@@ -26,6 +28,7 @@ def main():
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         files = {str(path.relative_to(CHART)): path for path in CHART.rglob("*") if path.is_file()}
+        files["files/scheduler.yaml"] = SCHEDULER
         for folder in PROGRAMS:
             files.update(("files/%s/%s" % (path.parent.name, path.name), path) for path in (CHECKOUT / folder).glob("*.py"))
         for name, path in sorted(files.items()):

@@ -14,8 +14,9 @@ build() {
     local scratch=$folder/scratch
     rm -rf "$scratch"
     mkdir -p "$scratch"/{lists/partial,archives/partial,path/src/k8s.io}
-    # The mirror of this machine, without a change of its lists.
-    mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | head -n 1)
+    # The mirror of this machine, without a change of its lists. Others than Debian's may stand before it, and have no such suite.
+    mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' 'Codename: bookworm' 'Component: main' | head -n 1)
+    if [[ -z $mirror ]]; then echo "test-kubernetes: apt has no list of Debian bookworm; run: apt-get update" >&2 && return 1; fi
     echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror bookworm main" >"$scratch/sources.list"
     own=(-qq -o Dir::Etc::sourcelist="$scratch/sources.list" -o Dir::Etc::sourceparts=/dev/null)
     own+=(-o Dir::State::lists="$scratch/lists" -o Dir::Cache="$scratch" -o APT::Sandbox::User=root)

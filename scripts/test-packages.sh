@@ -34,8 +34,9 @@ suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 root=$target/packaging/debian-$suite
 if [[ ! -d $root ]]; then
     rm -rf "$root.part"
-    # The mirror of this machine.
-    mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | head -n 1)
+    # The mirror of this machine: Debian's, as lists of others may stand before it.
+    mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' 'Origin: Debian' "Codename: $suite" 'Component: main' | head -n 1)
+    if [[ -z $mirror ]]; then echo "test-packages: apt has no list of Debian $suite; run: apt-get update" >&2 && exit 1; fi
     debootstrap --variant=minbase --include=systemd "$suite" "$root.part" "$mirror" >"$target/packaging/debootstrap.log"
     mv "$root.part" "$root"
 fi

@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,7 @@ CASES = {
                 "fabric": FABRIC.read_text(),
                 "control": "turns",
                 "keys": {"ecmp": "hashed:7", "objective": "quiet", "discovery": "grow"},
-                "extraConfig": "[extender]\nenabled = true\n",
+                "extraConfig": "[plan]\nttl_s = 30\n",
                 "sflow": {"port": 6343, "exporters": SWITCH},
                 "revoked": "revoked.pem",
                 "storage": {"size": "2Gi", "className": "fast"},
@@ -65,15 +66,49 @@ CASES = {
         {
             "images": {"python": "registry.example/python:3.12"},
             "controller": {"enabled": True, "args": ["--place-s=300"]},
-            "exporter": {"enabled": True, "labelKeys": "example.com/t{tier}"},
+            "exporter": {"enabled": True},
             "networkPolicy": {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]},
         },
-        ["--nodes=fabric.topograph.run/tier-0", "--label-keys=example.com/t{tier}", "app.kubernetes.io/component: exporter", "- podSelector:"]
+        ["--nodes=fabric.topograph.run/tier-0", '"--owner=antiphase.demo"', "app.kubernetes.io/component: exporter", "- podSelector:"]
         + ["ingress: []", "secretName: antiphase-controller-tls", "name: antiphase-demo-exporter"],
     ),
+    "other labels": (
+        {
+            "images": {"python": "p"},
+            "controller": {"enabled": True, "nodes": "example.com/t0"},
+            "exporter": {"enabled": True, "labelKeys": "example.com/t{tier}"},
+        },
+        ["--nodes=example.com/t0", "--label-keys=example.com/t{tier}"],
+    ),
+    # Somebody else writes the labels that the controller asks for.
+    "labels of others": ({"images": {"python": "p"}, "controller": {"enabled": True}, "exporter": {"labelKeys": "nvidia"}}, ["--nodes="]),
     "hyper nodes": (
         {"images": {"python": "p"}, "exporter": {"enabled": True, "format": "hyper-node", "args": ["--every-s=60"]}},
         ["resources: [hypernodes]", "--format=hyper-node"],
+    ),
+    "extender": (
+        {"extender": {"enabled": True, "slowerPercent": 20, "names": {"job": "example.com/job"}}},
+        ["[extender]\n    enabled = true\n    slower_percent = 20", 'job = "example.com/job"'],
+    ),
+    "scheduler": (
+        {"extender": {"enabled": True, "scheduler": {"configMap": True}}, "topology": {"extraConfig": "[plan]\nttl_s = 30\n"}},
+        ["[extender]", "name: demo-scheduler", "urlPrefix: https://demo-topology.antiphase.svc:7480/extender"],
+    ),
+    "another scheduler": (
+        {
+            "extender": {
+                "enabled": True,
+                "scheduler": {
+                    "configMap": True,
+                    "server": "https://topology.example:7480",
+                    "certificates": "/etc/kubernetes/antiphase",
+                    "weight": 1,
+                    "httpTimeout": "500ms",
+                    "managedResources": [],
+                },
+            }
+        },
+        ["urlPrefix: https://topology.example:7480/extender", "keyFile: /etc/kubernetes/antiphase/kube-scheduler.key", "managedResources: []"],
     ),
     "no agent": ({"agent": {"enabled": False}, "networkPolicy": {"enabled": False}}, ["kind: StatefulSet"]),
 }
@@ -85,6 +120,16 @@ MISTAKES += [{"topology": {"extraConfig": 'ecmp = "spread"'}}, {"agent": {"extra
 MISTAKES += [{"topology": {"sflow": {"port": 514}}}, {"topology": {"sflow": {"port": 7480}}}, {"agent": {"capabilities": "NET_RAW"}}]
 
 MISTAKES += [{"exporter": {"format": "slurm-conf"}}, {"controller": {"args": ["x"]}}, {"controller": {"tlsSecret": ""}}, {"exporter": {"nodes": ""}}]
+MISTAKES += [{"exporter": {"labelKeys": "topology.kubernetes.io/t{tier}"}}, {"exporter": {"labelKeys": "k8s.io/{tier}"}}]
+
+MISTAKES += [{"extender": {"slowerPercent": 1001}}, {"extender": {"names": {"jobs": "a"}}}, {"extender": {"scheduler": {"server": "topology:7480"}}}]
+MISTAKES += [{"extender": {"scheduler": {"httpTimeout": "2"}}}, {"extender": {"scheduler": {"certificates": "pki"}}}, {"extender": {"scheduler": {"weight": 0}}}]
+
+
+def both(keys):
+    """Controller and exporter, the exporter with these keys of labels."""
+    return {"images": {"python": "p"}, "controller": {"enabled": True}, "exporter": {"enabled": True, "labelKeys": keys}}
+
 
 # Mistakes that only the templates see, with what they say.
 REFUSED = [
@@ -92,8 +137,12 @@ REFUSED = [
     ({"agent": {"extraConfig": '[lldp]\nmode = "capture"\n'}}, "needs agent.capabilities"),
     ({"topology": {"sflow": {"port": 6343, "exporters": SWITCH}, "extraConfig": "[sflow]\n"}}, "which topology.sflow writes too"),
     ({"topology": {"sflow": {"port": 6343}}}, "topology.sflow.exporters has a table"),
+    ({"extender": {"enabled": True}, "topology": {"extraConfig": "[extender]\nenabled = true\n"}}, "which extender.enabled writes too"),
+    ({"extender": {"scheduler": {"configMap": True}}}, "only with extender.enabled"),
     ({"controller": {"enabled": True}}, "images.python names an image"),
     ({"exporter": {"enabled": True}}, "images.python names an image"),
+    (both("nvidia"), "set controller.nodes=network.topology.nvidia.com/block"),
+    (both("example.com/t{tier}"), "controller.nodes=fabric.topograph.run/tier-0 selects no node: with exporter.labelKeys=example.com/t{tier}"),
 ]
 
 # Where the rules of each program's ClusterRole stand for whoever takes no chart.
@@ -112,6 +161,24 @@ def configuration_is_taken(document, programs):
             command = [str(programs / name[: -len(".toml")]), "config", "check", "--config", file.name]
             done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             assert done.returncode == 0, (name, done.stdout.decode(), text)
+
+
+def scheduler_is_ours(document, values):
+    """What the ConfigMap has for kube-scheduler is our scheduler.yaml, with what the values change."""
+    text = document["data"].get("scheduler.yaml")
+    if text is None:
+        return 0
+    told = {"weight": 5, "httpTimeout": "2s", "managedResources": ["nvidia.com/gpu"], "certificates": "/etc/antiphase"}
+    told["server"] = "https://demo-topology.antiphase.svc:7480"
+    told.update(values["extender"]["scheduler"])
+    wanted = yaml.safe_load((CHECKOUT / "integrations/kubernetes/scheduler.yaml").read_text())
+    (extender,) = wanted["extenders"]
+    extender.update({"weight": told["weight"], "httpTimeout": told["httpTimeout"], "urlPrefix": told["server"] + "/extender"})
+    extender["managedResources"] = [{"name": name, "ignoredByScheduler": False} for name in told["managedResources"]]
+    for key, file in extender["tlsConfig"].items():
+        extender["tlsConfig"][key] = "%s/%s" % (told["certificates"], file.rsplit("/", 1)[1])
+    assert yaml.safe_load(text) == wanted, text
+    return 1
 
 
 def programs_run(documents):
@@ -144,9 +211,10 @@ def programs_run(documents):
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": pod["serviceAccountName"], "namespace": "antiphase"}], binding
         assert ("ServiceAccount", pod["serviceAccountName"]) in named, pod["serviceAccountName"]
         ours = list(yaml.safe_load_all((CHECKOUT / MANIFESTS[component]).read_text()))
-        wanted = next(document["rules"] for document in ours if document["kind"] == "ClusterRole")
+        # The manifest has a role for each of the exporter's formats.
+        wanted = [document["rules"] for document in ours if document["kind"] == "ClusterRole"]
         rules = named["ClusterRole", binding["roleRef"]["name"]]["rules"]
-        assert rules == wanted or (component == "exporter" and len(rules) == 1 and rules[0] in wanted), (name, rules)
+        assert rules in wanted, (name, rules)
         print("%s: it starts from its ConfigMap, with %d rules" % (name, len(rules)))
 
 
@@ -168,8 +236,26 @@ def check(chart, values, wanted, programs):
                 kubernetes_validate.validate(document, version, strict=True)
         if document["kind"] == "ConfigMap":
             configuration_is_taken(document, programs)
+    configured = sum(scheduler_is_ours(document, values) for document in documents if document["kind"] == "ConfigMap")
+    assert configured == bool(values.get("extender", {}).get("scheduler", {}).get("configMap")), "a configuration of kube-scheduler too many or few"
     programs_run(documents)
     return documents
+
+
+def owners_differ(chart):
+    """Exporters of two releases have two names, and the exporter takes the longest."""
+    sys.path[:0] = [str(CHECKOUT / "clients/python"), str(CHECKOUT / "integrations/kubernetes")]
+    from antiphase_kubernetes.export import name_of_owner
+
+    values = {"images": {"python": "p"}, "exporter": {"enabled": True}}
+    names = set()
+    releases = [("demo", "a"), ("a", "demo"), ("r" * 53, "n" * 63), ("r" * 52 + "s", "n" * 63), ("r" * 44, "ab"), ("r" * 45, "a")]
+    for release, namespace in releases:
+        text = "".join(chart.render(values=values, name=release, namespace=namespace).values())
+        (name,) = re.findall('"--owner=([^"]*)"', text)
+        names.add(name_of_owner(name))
+    assert len(names) == len(releases), names
+    print("exporters of %d releases: %s" % (len(releases), ", ".join(sorted(names))))
 
 
 def main():
@@ -189,6 +275,7 @@ def main():
             for kind in ("Deployment", "ClusterRole", "ClusterRoleBinding"):
                 assert sum(document["kind"] == kind for document in documents) == len(asked), (name, kind)
             print("%s: %d documents fit Kubernetes %s" % (name, len(documents), ", ".join(VERSIONS)))
+        owners_differ(chart)
         for values in MISTAKES:
             try:
                 chart.validate_schema(values)

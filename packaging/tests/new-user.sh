@@ -24,6 +24,7 @@ mount -t tmpfs tmpfs "$root/run"
 mount --bind /dev "$root/dev"
 # How this machine asks its mirrors.
 mount --bind /etc/apt "$root/etc/apt"
+mount -o remount,bind,ro "$root/etc/apt"
 [[ ! -e /etc/resolv.conf ]] || cp --dereference /etc/resolv.conf "$root/etc/resolv.conf"
 mkdir "$root/run/new-user"
 cp "$packages"/*.deb "$packages"/*.whl "$(dirname "$0")/../../README.md" "$root/run/new-user/"
@@ -61,7 +62,7 @@ cat >"$root/run/user" <<'USER'
 set -euo pipefail
 before=$1
 step() { printf '%5d s  %s\n' $((before + SECONDS)) "$*"; }
-fail() { echo "FAILED: $*" >&2 && { tail -n 5 ~/log* || true; } >&2 && kill $(jobs -p) && exit 1; }
+fail() { echo "FAILED: $*" >&2 && { tail -n 5 ~/log* || true; } >&2; kill $(jobs -p) || true; exit 1; }
 block() { awk -v wanted="$2" '/^```sh$/ { n++; inside = n == wanted; next } /^```$/ { inside = 0 } inside' "$1"; }
 # does BLOCK: its lines, as somebody types them.
 does() { while IFS= read -r line; do eval "$line"; done <<<"$1"; }

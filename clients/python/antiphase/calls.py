@@ -31,7 +31,7 @@ class Export:
 
     text: str
     tag: str
-    """Another one exactly when the text is."""
+    """Another one exactly when the text is; empty where the answer has none, such as behind a proxy that drops it."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ def export(name: str, label_keys: Optional[str], manifests: bool, known: Optiona
         raise ValueError(f"known: {known!r:.100} is no tag; expected that of an earlier export")
 
     def read(answer: Answer) -> Optional[Export]:
-        return None if answer.status == 304 else Export(answer.body.decode(), answer.tag or "")
+        tag = answer.tag if answer.tag is not None and _TAG.fullmatch(answer.tag) else ""
+        return None if answer.status == 304 else Export(answer.body.decode(), tag)
 
     keys = {"format": name, "label_keys": label_keys, "json": "true" if manifests else None}
     query = urlencode({key: value for key, value in keys.items() if value is not None})

@@ -20,11 +20,12 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, program: str, description: str, role: str) -> None:
         super().__init__(prog=program, description=description)
-        self.add_argument("--server", default="http://127.0.0.1:7480", help="the topology service")
-        self.add_argument("--authority", help="file of the service's authority")
-        self.add_argument("--certificate", help=f"our certificate, of the role {role}")
-        self.add_argument("--key", help="its key")
-        self.add_argument("--api", help="address of the API, such as of `kubectl proxy`; else that of the cluster in which this is a pod")
+        self.add_argument("--server", default="http://127.0.0.1:7480", help="address of the topology service (default: %(default)s)")
+        self.add_argument("--authority", help="file with the authority that issued the service's certificate (PEM)")
+        self.add_argument("--certificate", help=f"file with the certificate of this program, of the role {role} (PEM)")
+        self.add_argument("--key", help="file with the private key of --certificate (PEM)")
+        inside = "address of the API of Kubernetes, such as that of `kubectl proxy`; a pod needs none, and asks the API of its own cluster"
+        self.add_argument("--api", help=inside)
 
     def error(self, message: str) -> NoReturn:
         """One line, where argparse writes the whole usage."""

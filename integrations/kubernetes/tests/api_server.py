@@ -57,6 +57,9 @@ class ApiServer:
         self.collections = {"pods", "nodes"}
         self.refused: set[str] = set()
         """Paths whose changes are refused, as by an admission webhook."""
+        self.away: set[str] = set()
+        """Paths whose changes have no answer, as where the API ends."""
+        self.patched: list[str] = []
         self.changed = threading.Condition()
         server = self
 
@@ -160,7 +163,11 @@ class ApiServer:
     def patch(self, handler: BaseHTTPRequestHandler) -> None:
         change = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
         with self.changed:
+            self.patched.append(handler.path)
             old = self.objects.get(handler.path)
+            if handler.path in self.away:
+                handler.close_connection = True
+                return
             if old is None:
                 self._answer(handler, 404, {"message": "not found"})
                 return

@@ -123,6 +123,14 @@ class Cluster:
                 with urllib.request.urlopen(request, context=context, timeout=30):
                     pass
 
+    def bind(self, role: str, account: str) -> None:
+        """Gives an account a role, as whoever changes roleRef in a manifest of ours."""
+        group = "rbac.authorization.k8s.io"
+        subject = {"kind": "ServiceAccount", "name": account, "namespace": "antiphase"}
+        ref = {"apiGroup": group, "kind": "ClusterRole", "name": role}
+        binding = {"apiVersion": f"{group}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": role}, "roleRef": ref, "subjects": [subject]}
+        self.api("admin").create(f"/apis/{group}/v1/clusterrolebindings", binding)
+
     def close(self) -> None:
         for one in reversed(self.running):
             one.terminate()
@@ -178,15 +186,29 @@ class Real(unittest.TestCase):
         exporter.look()
         self.assertIn(TIER, self.labels("h3"))
         # Other keys: the old labels go.
-        Exporter(api, self.client, LABELS, "example.com/t{tier}", self.said.append).look()
+        keys = "example.com/t{tier}"
+        Exporter(api, self.client, LABELS, keys, self.said.append).look()
         self.assertEqual((TIER in self.labels("h1"), self.labels("h1")["example.com/t0"]), (False, "leaf1"))
         # Neither rights of others nor more of its own.
         self.refused(lambda: api.list("/api/v1/pods", lambda one: one))
         self.refused(lambda: api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **node("h9")}))
         self.refused(lambda: api.delete("/api/v1/nodes/h1"))
+        # An exporter of another name leaves them.
+        Exporter(api, self.client, LABELS, None, self.said.append, "ml.two").look()
+        self.assertEqual((self.labels("h1")[TIER], self.labels("h1")["example.com/t0"]), ("leaf1", "leaf1"))
+        Exporter(api, self.client, LABELS, keys, self.said.append, "ml.two").look()
+        self.assertEqual((TIER in self.labels("h1"), self.labels("h1")["example.com/t0"]), (False, "leaf1"))
+        self.assertTrue(any("'example.com/t0' of somebody else" in line for line in self.said), self.said)
 
-        Exporter(api, self.client, HYPER_NODES, None, self.said.append).look()
-        self.assertTrue(any("hypernodes: 404" in line for line in self.said), self.said)
+        # The rights for labels are none for HyperNodes.
+        self.refused(lambda: api.list(PATH, lambda one: one))
+        self.cluster.bind("antiphase-export-hyper-nodes", "antiphase-export")
+
+        def told() -> bool:
+            Exporter(api, self.client, HYPER_NODES, None, self.said.append).look()
+            return any("hypernodes: 404" in line for line in self.said)
+
+        until("an API without HyperNodes", told, self.said)
         schema = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
         version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
         names = {"kind": "HyperNode", "listKind": "HyperNodeList", "plural": "hypernodes", "singular": "hypernode"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import socket
 import subprocess
@@ -36,6 +37,16 @@ dofile(arg[1])
 print(slurm_job_submit({ code = 7 }), slurm_job_submit({ code = 0 }), slurm_job_submit({ code = 0, comment = "antiphase=" }))
 """
 """Gives job_submit.lua the comments of a file, in hexadecimal; the real slurmctld does so in topology/server/tests/slurm.rs."""
+
+
+BESIDE = """
+slurm = { SUCCESS = 0, ERROR = -1, log_user = function() end, log_info = function() end, log_error = function(...) print(string.format(...)) end }
+slurm_job_submit = function(job) return job.code end
+dofile(arg[1])
+print(slurm_job_submit({ code = 7 }), slurm_job_submit({ code = 0, comment = "antiphase=" }))
+"""
+"""The script of a site, with the line of docs/slurm.md in a file of its own."""
+PAGE = SCRIPT.resolve().parents[2] / "docs/slurm.md"
 
 
 class Hosts(unittest.TestCase):
@@ -142,6 +153,23 @@ class Submitting(unittest.TestCase):
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.splitlines()
+
+    def test_the_line_for_a_script_of_a_site_says_what_is_missing(self) -> None:
+        (line,) = re.findall(r"`(local fine, why = pcall\(dofile, [^`]*)`", PAGE.read_text(encoding="utf-8"))
+        with tempfile.TemporaryDirectory() as folder:
+            site, broken = Path(folder) / "site.lua", Path(folder) / "broken.lua"
+            broken.write_text("error('a bug')")
+            # The site's functions come first; where ours is missing or broken, they go on alone, and the log says why.
+            for path, says, codes in (
+                (SCRIPT.with_name("job_submit.lua"), "", "7\t-1"),
+                (Path(folder) / "missing", f"antiphase: cannot open {folder}/missing", "7\t0"),
+                (broken, f"antiphase: {broken}:1: a bug", "7\t0"),
+            ):
+                site.write_text(line.replace("/usr/lib/antiphase/job_submit.lua", str(path)) + "\nreturn slurm.SUCCESS\n")
+                done = subprocess.run([str(LUA), "-", str(site)], input=BESIDE, capture_output=True, text=True, timeout=60)
+                said = done.stdout.splitlines()
+                self.assertEqual((done.returncode, done.stderr, said[-1]), (0, "", codes), done.stdout)
+                self.assertTrue(said[:-1] == [] if not says else len(said) == 2 and said[0].startswith(says), said)
 
     def test_what_is_refused_at_submission_is_what_would_not_be_committed(self) -> None:
         def refused(comment: str) -> bool:
