@@ -40,27 +40,29 @@ for _ in range(5):
     began = time.monotonic()
     with open("log", "wb") as log:
         service = subprocess.Popen([program, "--config", configuration], stdout=log, stderr=log)
-    while True:
-        try:
-            connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status == 200:
-                break
-        except ConnectionRefusedError:
-            pass
-        if service.poll() is not None or time.monotonic() - began > 60:
-            sys.exit(open("log").read() or f"no answer to {path} within a minute")
-        time.sleep(0.0005)
-    times.append((time.monotonic() - began) * 1e3)
-    service.terminate()
-    service.wait()
+    try:
+        while True:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                body = answer.read()
+                if answer.status == 200:
+                    break
+            except ConnectionRefusedError:
+                pass
+            if service.poll() is not None or time.monotonic() - began > 60:
+                sys.exit(open("log").read() or f"no answer to {path} within a minute")
+            time.sleep(0.0005)
+        times.append((time.monotonic() - began) * 1e3)
+    finally:
+        service.terminate()
+        service.wait()
 print(f"{min(times):8.1f} {max(times):8.1f}  {len(body):9}", end="")
 END
 }
 
-# committed JOBS HOSTS: so many jobs of four hosts each, which lie two and two below different leaves.
+# committed JOBS HOSTS: so many jobs of four hosts each, two in each half of the fabric, so that all cross its spines.
 committed() {
     echo "schema: antiphase.jobs/v1"
     echo "jobs:"

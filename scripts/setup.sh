@@ -134,18 +134,24 @@ if ((${#tools[@]})); then
     "$environment/bin/pip" install --quiet --disable-pip-version-check "${tools[@]}"
 fi
 
+# wheel FOLDER REQUIREMENT: fetches a wheel of the registry for Python into a folder, with nothing that it depends on. pip compares its
+# checksum, which the requirement has.
+wheel() {
+    local folder=$1
+    echo "$2" >"$folder/wanted.txt"
+    python3 -m venv "$folder/venv" &&
+        "$folder/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --require-hashes -r "$folder/wanted.txt" -d "$folder"
+}
+
 # axe-core, which finds what on the web page some people cannot read or reach, is no part of the repository: a wheel of the registry for
 # Python carries it. A test without it says that it was skipped.
 if [[ ${1:-} == test ]]; then
     axe=${CARGO_TARGET_DIR:-$PWD/target}/axe/axe.min.js
-    wheel="axe-playwright-python==0.1.8 --hash=sha256:fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8"
     script=84494fec757e4710dc751c8d7a636e457f4532f08f85c86dc9070133fbff53bc
     fetch_axe() {
         local folder status=0
         folder=$(mktemp -d)
-        echo "$wheel" >"$folder/wanted.txt"
-        python3 -m venv "$folder/venv" &&
-            "$folder/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --require-hashes -r "$folder/wanted.txt" -d "$folder" &&
+        wheel "$folder" "axe-playwright-python==0.1.8 --hash=sha256:fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8" &&
             python3 -m zipfile -e "$folder"/*.whl "$folder" &&
             echo "$script  $folder/axe_playwright_python/axe.min.js" | sha256sum --check --quiet &&
             mkdir -p "${axe%/*}" && mv "$folder/axe_playwright_python/axe.min.js" "$axe" || status=1
@@ -156,4 +162,29 @@ if [[ ${1:-} == test ]]; then
         echo "setup: missing axe-core (the accessibility of the web page)"
         if ! fetch_axe; then echo "setup: axe-core did not come; skipped: the accessibility of the web page" >&2; fi
     fi
+fi
+
+# Grafana's schema as it publishes it, for the oldest and the newest version that the dashboards are held against. Python reads classes out
+# of a wheel as it is.
+if [[ ${1:-} == test ]]; then
+    schemas=${CARGO_TARGET_DIR:-$PWD/target}/grafana
+    fetch_schema() {
+        local folder status=0
+        folder=$(mktemp -d)
+        wheel "$folder" "grafana-foundation-sdk==$1!$2 --hash=sha256:$3" &&
+            mkdir -p "$schemas" && mv "$folder"/*.whl "$schemas/$2.whl" || status=1
+        rm -rf "$folder"
+        return $status
+    }
+    while read -r epoch version sum; do
+        if ! echo "$sum  $schemas/$version.whl" | sha256sum --check --status 2>/dev/null; then
+            echo "setup: missing Grafana's schema of $version (the dashboards)"
+            if ! fetch_schema "$epoch" "$version" "$sum" </dev/null; then
+                echo "setup: Grafana's schema of $version did not come; skipped: the dashboards against it" >&2
+            fi
+        fi
+    done <<'END'
+1769699796 10.4.0 e3e9e59effc17fa7a3bacaed40dcea2ecc39d6cc4c37dc7b494968afaf35a7b4
+1769699379 11.6.0 92d7a8144eba0fa802e728fb70e63d74b056fb1195ff116d812ad7a4ccfa5eca
+END
 fi

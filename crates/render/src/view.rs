@@ -149,8 +149,10 @@ pub struct MapLinkView {
     pub capacity_mbps: u64,
     /// What its jobs send on average as they are planned, over the capacity.
     pub planned: f64,
-    /// What was measured, over the capacity; none where nobody measures.
+    /// What was measured at a host, over the capacity; none where nobody measures.
     pub measured: Option<f64>,
+    /// What a switch at one of its ends counted, whoever sent it, over the capacity; none where no switch tells.
+    pub observed: Option<f64>,
 }
 
 /// The fabric.

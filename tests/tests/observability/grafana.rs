@@ -1,5 +1,5 @@
-//! The dashboards as Grafana documents them ("Dashboard JSON model", schema version 39). Grafana itself is in no Debian package, so
-//! none has loaded them here.
+//! The dashboards as Grafana documents them ("Dashboard JSON model", schema version 39): what no schema says. The schema that Grafana
+//! publishes is held against them in `schema.rs`. Grafana itself is in no Debian package, so none has loaded them here.
 
 use std::{collections::BTreeSet, fs};
 
@@ -58,7 +58,7 @@ pub(crate) fn queries() -> Vec<Query> {
         }
         for one in dashboard["templating"]["list"].as_array().unwrap().iter().filter(|one| one["type"] == "query") {
             // label_values(METRIC, LABEL): the metric has to be there with the label.
-            let inside = text(one, "definition").strip_prefix("label_values(").unwrap().strip_suffix(')').unwrap();
+            let inside = text(&one["query"], "query").strip_prefix("label_values(").unwrap().strip_suffix(')').unwrap();
             let (metric, label) = inside.split_once(", ").unwrap();
             found.push(Query { of: format!("{name}: ${}", text(one, "name")), expr: format!("{metric}{{{label}!=\"\"}}") });
         }

@@ -5,6 +5,7 @@ mod grafana;
 mod live;
 mod prometheus;
 mod rig;
+mod schema;
 mod series;
 
 /// The program of [`rig::Service`].

@@ -140,8 +140,9 @@ let auditKnown = false;
 async function askAudit() {
   if (auditKnown) return;
   auditKnown = true;
-  const audit = await get("audit", { limit: AUDIT_ASKED }).catch(forbidden).catch((error) => { auditKnown = false; throw error; });
-  seen.audit = audit && audit.entries.toReversed();
+  // Without an answer the trail stays as it was until the next look: the rest of the page does not wait for it.
+  const audit = await get("audit", { limit: AUDIT_ASKED }).catch(forbidden).catch(() => { auditKnown = false; });
+  if (audit !== undefined) seen.audit = audit && audit.entries.toReversed();
 }
 
 async function ask() {

@@ -70,8 +70,8 @@ function mark(drawing) {
 }
 
 export const widthOf = (box) => Math.max(300, Math.floor((box.clientWidth || innerWidth - 40) / STEP) * STEP);
-// What makes a picture with loads old: the plan, the fabric, the window, and time where something is measured.
-export const pictured = (box) => [seen.plan_version, seen.fabric?.fabric_version, widthOf(box), seen.measured.size ? Math.floor(performance.now() / LOADS_MS) : 0];
+// What makes a picture with loads old: the plan, the fabric, the window, and time where something is measured or observed.
+export const pictured = (box) => [seen.plan_version, seen.fabric?.fabric_version, widthOf(box), seen.measured.size || seen.observed.size ? Math.floor(performance.now() / LOADS_MS) : 0];
 
 let asked = null;
 // Asked for where something changed; the rest is marked on it.

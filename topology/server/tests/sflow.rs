@@ -99,6 +99,8 @@ fn what_switches_say_stands_beside_what_is_planned() {
     let before = of(&links(""), "leaf1", "leaf2");
     assert!(before["observed_mbps"].is_null() && before["mean_demand_ratio"].as_f64().unwrap() > 0.0, "{before}");
     assert_eq!(links("?observed=true")["total"], 0);
+    let map = |query: &str| service.get(&format!("/v1alpha1/fabric/map.svg?{query}")).body;
+    assert!(!map("pods=true").contains("observed"), "{}", map("pods=true"));
 
     send(port, "counters");
     until(&service, "no load is observed", || !of(&links(""), "leaf1", "leaf2")["observed_mbps"].is_null());
@@ -112,6 +114,11 @@ fn what_switches_say_stands_beside_what_is_planned() {
     let fullest = links("?observed=true");
     assert!(fullest["total"] == 2 && fullest["links"][0]["id"] == link["id"] && fullest["links"][0]["jobs"][0] == "a", "{fullest}");
     assert_eq!(fullest["links"][1]["observed_mbps"], 1_000, "{fullest}");
+
+    // The map says it too: of the switch's cell, and of its neighbours.
+    let cells = map("pods=true");
+    assert!(cells.contains("; observed 50 % on 1 link, planned there "), "{cells}");
+    assert!(map("switch=leaf1").contains("; observed 50 % on 1 link, planned there "), "{}", map("switch=leaf1"));
 
     send(port, "others");
     let metrics = || service.get("/metrics").body;

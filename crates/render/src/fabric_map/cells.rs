@@ -24,8 +24,18 @@ pub(super) struct Load {
     pub measured: Option<f64>,
     /// How many links are measured.
     pub measured_links: usize,
+    /// What switches observe, where some do.
+    pub observed: Option<Observed>,
     /// The first link that carries a job at all: what opens where none is shared.
     pub used: Option<usize>,
+}
+
+/// What switches say of some links of one direction, those of hosts and all others, and what is planned on the same, over their capacity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Observed {
+    pub load: f64,
+    pub planned: f64,
+    pub links: usize,
 }
 
 impl Load {
@@ -63,44 +73,56 @@ pub(super) struct Pod {
 struct Sum {
     planned: f64,
     capacity: f64,
-    /// The same of those that are measured.
+    /// The same of those of which somebody tells what they carry, and what that is.
     both: (f64, f64, f64),
     count: usize,
 }
 
 impl Sum {
-    fn add(&mut self, link: &MapLinkView) {
+    fn add(&mut self, link: &MapLinkView, carried: Option<f64>) {
         let capacity = link.capacity_mbps as f64;
         self.planned += link.planned * capacity;
         self.capacity += capacity;
-        if let Some(measured) = link.measured {
-            self.both = (self.both.0 + link.planned * capacity, self.both.1 + measured * capacity, self.both.2 + capacity);
+        if let Some(carried) = carried {
+            self.both = (self.both.0 + link.planned * capacity, self.both.1 + carried * capacity, self.both.2 + capacity);
             self.count += 1;
         }
     }
 
     fn into(self, load: &mut Load) {
-        let part = |sum: f64, capacity: f64| (capacity > 0.0).then(|| sum / capacity);
         // A prediction beside a measurement is of the same links, or the two could not be compared.
         load.planned = if self.count > 0 { part(self.both.0, self.both.2) } else { part(self.planned, self.capacity) };
         load.measured = if self.count > 0 { part(self.both.1, self.both.2) } else { None };
         load.measured_links = self.count;
     }
+
+    /// As what switches tell.
+    fn observed(self) -> Option<Observed> {
+        let (planned, carried, capacity) = self.both;
+        Some(Observed { load: part(carried, capacity)?, planned: part(planned, capacity)?, links: self.count })
+    }
 }
 
-/// Folds links into one [`Load`]. Of a switch with hosts only the links of hosts count for the loads: nothing else is measured by an agent.
+/// A share of a capacity, where there is one.
+fn part(sum: f64, capacity: f64) -> Option<f64> {
+    (capacity > 0.0).then(|| sum / capacity)
+}
+
+/// Folds links into one [`Load`]. Of a switch with hosts only the links of hosts count for what is planned and measured: nothing else is
+/// measured by an agent. What switches observe is of every link of which one tells.
 pub(super) fn load<'a>(fabric: &FabricView, links: impl Iterator<Item = (usize, &'a MapLinkView)>) -> Load {
     let mut out = Load::default();
-    let (mut hosts, mut all) = (Sum::default(), Sum::default());
+    let (mut hosts, mut all, mut switches) = (Sum::default(), Sum::default(), Sum::default());
     let mut has_hosts = false;
     for (at, link) in links {
         out.links += 1;
         let is_host = |node: usize| fabric.nodes.get(node).is_some_and(|n| n.tier == 0);
         if is_host(link.from) || is_host(link.to) {
             has_hosts = true;
-            hosts.add(link);
+            hosts.add(link, link.measured);
         }
-        all.add(link);
+        all.add(link, link.measured);
+        switches.add(link, link.observed);
         if !link.jobs.is_empty() && out.used.is_none() {
             out.used = Some(at);
         }
@@ -114,6 +136,7 @@ pub(super) fn load<'a>(fabric: &FabricView, links: impl Iterator<Item = (usize, 
         }
     }
     if has_hosts { hosts } else { all }.into(&mut out);
+    out.observed = switches.observed();
     out
 }
 
@@ -284,6 +307,23 @@ mod tests {
         assert_eq!((found.worst, found.shared, found.links), (Some((0.7, 4)), 1, 3));
         view.links[0].measured = None;
         assert_eq!((up(&view).planned, up(&view).measured), (Some(0.5), None));
+    }
+
+    #[test]
+    fn what_switches_observe_is_of_every_link_of_which_one_tells() {
+        let mut view = fabric(&[("s", 2), ("leaf", 1), ("h1", 0), ("h2", 0)], &[(2, 1), (3, 1), (1, 0)]);
+        let up = |view: &FabricView| pods(view)[0].cells[0].up.clone();
+        assert_eq!(up(&view).observed, None);
+        // h1->leaf, of 100 Mbit/s, and leaf->s, of 300; h2->leaf is planned, and no switch tells of it.
+        (view.links[0].planned, view.links[0].observed) = (0.2, Some(0.6));
+        (view.links[4].planned, view.links[4].observed, view.links[4].capacity_mbps) = (0.4, Some(1.0), 300);
+        view.links[2].planned = 1.0;
+        let found = up(&view);
+        let observed = found.observed.unwrap();
+        assert!((observed.load - 0.9).abs() < 1e-9 && (observed.planned - 0.35).abs() < 1e-9 && observed.links == 2, "{observed:?}");
+        // What is planned and measured is of hosts, as without switches.
+        assert_eq!((found.planned, found.measured, found.measured_links), (Some(0.6), None, 0));
+        assert_eq!(pods(&view)[0].cells[0].down.observed, None);
     }
 
     #[test]

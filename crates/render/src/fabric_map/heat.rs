@@ -19,6 +19,8 @@ const ASIDE: f64 = 28.0;
 /// Most cells: 10,000 hosts have a few hundred leaves. What is beyond is told in words.
 const CELLS_MAX: usize = 6_000;
 const GAP: f64 = 4.0;
+/// How thick the upright line is of what switches observe.
+const MARK: f64 = 2.0;
 const MARGIN: f64 = 12.0;
 const FONT: f64 = 10.5;
 /// Room for names of pods beside their cells; in a narrow picture they stand above.
@@ -118,7 +120,7 @@ fn draw_cell(svg: &mut Svg, fabric: &FabricView, pod: &Pod, cell: &Cell, (x, y):
     svg.close();
 }
 
-/// One direction: the colour of its worst link, and below it how full it is, as planned and as measured.
+/// One direction: the colour of its worst link, and in it how full it is, as planned, as measured and as switches observe it.
 pub(super) fn draw_half(svg: &mut Svg, load: &Load, (x, y): (f64, f64), (wide, high): (f64, f64)) {
     let colour = match load.worst {
         None => "back".into(),
@@ -135,6 +137,10 @@ pub(super) fn draw_half(svg: &mut Svg, load: &Load, (x, y): (f64, f64), (wide, h
     if let Some(measured) = load.measured.filter(|part| *part > 0.0) {
         let thick = (high * 0.3).clamp(3.0, 4.5);
         svg.rect("ink", x, y + high - thick, long(measured), thick).end();
+    }
+    if let Some(observed) = load.observed {
+        // Upright, so that it is told from the bar of the hosts where both are.
+        svg.rect("ink", x + (wide - MARK) * observed.load.clamp(0.0, 1.0), y, MARK, high).end();
     }
 }
 
@@ -159,6 +165,10 @@ pub(super) fn direction(fabric: &FabricView, way: &str, load: &Load) -> String {
     }
     if let Some(measured) = load.measured {
         line.push_str(&format!(", measured {}", quantity::percent(measured)));
+    }
+    if let Some(seen) = load.observed {
+        let (load, planned) = (quantity::percent(seen.load), quantity::percent(seen.planned));
+        line.push_str(&format!("; observed {load} on {}, planned there {planned}", quantity::counted(seen.links, "link", "links")));
     }
     line
 }

@@ -124,8 +124,9 @@ fn draw_row(svg: &mut Svg, fabric: &FabricView, row: &Row, (x, y): (f64, f64), h
         svg.title(&format!("{}: {}", text::isolated(name), direction(fabric, way, load)));
         svg.rect("rim", left - 1.5, y - 2.5, half + 3.0, ROW - 3.0).n("rx", 3.0).end();
         draw_half(svg, load, (left, y - 1.0), (half - 34.0, ROW - 6.0));
-        // The number that matters now: what is measured, else what is planned.
-        let (class, part) = if load.measured.is_some() { ("sm e", load.measured) } else { ("sm e mu", load.planned) };
+        // The number that matters now: what is measured, or else observed, or else planned.
+        let carried = load.measured.or(load.observed.map(|seen| seen.load));
+        let (class, part) = if carried.is_some() { ("sm e", carried) } else { ("sm e mu", load.planned) };
         if let Some(part) = part.filter(|part| *part > 0.0) {
             svg.text(class, left + half, y + 10.0, &quantity::percent(part));
         }

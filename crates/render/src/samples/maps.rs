@@ -113,6 +113,7 @@ fn a_fabric_by_pods_fits_its_window() {
         link.id = format!("link {at}");
         (link.capacity_mbps, link.planned) = (400_000, (at % 7) as f64 / 6.0);
         link.measured = (at % 3 == 0).then_some((at % 5) as f64 / 4.0);
+        link.observed = (at % 2 == 0).then_some((at % 9) as f64 / 7.0);
     }
     for width in [300.0, 390.0, 720.0, 1_400.0] {
         let picture = save(&format!("fabric-pods-{width}.svg"), fabric_map::heat(&fabric, width).document());

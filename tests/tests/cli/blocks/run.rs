@@ -35,7 +35,11 @@ case "${0##*/} $* " in
 *) endless= ;;
 esac
 [ "$endless" ] || exec "$BUILT/${0##*/}" "$@"
-timeout 3 "$BUILT/${0##*/}" "$@"; code=$?; [ $code = 124 ] || exit $code
+said=$(mktemp)
+timeout 3 "$BUILT/${0##*/}" "$@" >"$said" 2>&1; code=$?
+cat "$said"
+[ $code = 124 ] || exit $code
+[ -s "$said" ] || { echo "$* said nothing in 3 s" >&2; exit 1; }
 "#;
 
 /// `curl`, which fails where the service refuses; a stream of events ends by its time.
@@ -44,11 +48,12 @@ case " $* " in
 *" -sf "*) fail= ;;
 *) fail=--fail-with-body ;;
 esac
-PATH=$OLD_PATH curl $fail --max-time 5 "$@"; code=$?
 case " $* " in
-*" -sN "*) [ $code = 28 ] || exit $code ;;
-*) exit $code ;;
+*" -sN "*) heads=$(mktemp); PATH=$OLD_PATH curl $fail --max-time 5 --dump-header "$heads" "$@"; code=$? ;;
+*) PATH=$OLD_PATH exec curl $fail --max-time 30 "$@" ;;
 esac
+[ $code = 28 ] || exit $code
+grep -q "^HTTP[^ ]* 200" "$heads" || { echo "$* was not answered in 5 s" >&2; exit 1; }
 "#;
 
 /// Runs a program in Python that needs PyTorch, where there is one.

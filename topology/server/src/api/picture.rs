@@ -14,7 +14,7 @@ use state::turns::Measured;
 use units::LinkId;
 
 use super::{Api, ApiError, beside};
-use crate::{controller::Snapshot, links::LinkTable, loads::Loads, tls::Who};
+use crate::{controller::Snapshot, links::LinkTable, loads::Loads, sflow::Table as Carried, tls::Who};
 
 /// Which colour jobs have for whoever asks: slots of the palette by job, counted from 0.
 #[derive(Clone, Debug, Default)]
@@ -65,9 +65,9 @@ impl Api {
         if snapshot.fabric.is_none() {
             return Ok(None);
         }
-        let loads = self.loads(snapshot.fabric.as_ref());
+        let (loads, carried) = (self.loads(snapshot.fabric.as_ref()), self.carried(snapshot.fabric.as_ref()));
         let drawn = beside(&self.0.drawing, who, move || {
-            let (fabric, jobs) = map_view(&table, &snapshot, &loads)?;
+            let (fabric, jobs) = map_view(&table, &snapshot, &loads, &carried)?;
             let wide = |width: Option<u32>| f64::from(width.unwrap_or(WIDTH_DEFAULT));
             let drawn = match shape {
                 MapShape::Links if alone => fabric_map::draw(&fabric, &jobs),
@@ -146,7 +146,7 @@ fn span(curves: &[CurveView]) -> (f64, f64) {
 }
 
 /// The fabric and the scores of its links. A link of the table that a newer fabric lacks is left out: the next table has it no more.
-fn map_view(table: &LinkTable, snapshot: &Snapshot, loads: &Loads) -> Option<(FabricView, Vec<JobView>)> {
+fn map_view(table: &LinkTable, snapshot: &Snapshot, loads: &Loads, carried: &Carried) -> Option<(FabricView, Vec<JobView>)> {
     let fabric = &snapshot.fabric.as_ref()?.fabric;
     let nodes = fabric.nodes().iter().zip(fabric::tier::tiers(fabric)).map(|(node, tier)| NodeView { name: node.name.clone(), tier });
     let numbers: BTreeMap<&str, usize> = snapshot.jobs.iter().enumerate().map(|(j, job)| (job.message.id.as_str(), j)).collect();
@@ -160,11 +160,12 @@ fn map_view(table: &LinkTable, snapshot: &Snapshot, loads: &Loads) -> Option<(Fa
             measured: loads.of(&fabric.node(from).name, &fabric.node(to).name),
             ..MapLinkView::default()
         };
-        // A name is made only where a link may be used at all.
-        if used.is_empty() {
+        // A name is made only where a link may be used, or observed, at all.
+        if used.is_empty() && carried.len() == 0 {
             return view;
         }
         let id = fabric.link_name(LinkId(at as u32));
+        let view = MapLinkView { observed: carried.of(&id).and_then(|seen| seen.ratio), ..view };
         match used.get(id.as_str()) {
             Some(row) => {
                 let jobs = row.jobs.iter().filter_map(|job| numbers.get(job.as_str()).copied()).collect();

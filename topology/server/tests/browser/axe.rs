@@ -1,5 +1,5 @@
 //! What axe-core finds wrong with the page for those who read it with a keyboard, a screen reader or little contrast: nothing serious, in any
-//! view, in light and dark, in a wide and a narrow window.
+//! view, in light and dark, each in a wide and a narrow window.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use units::Nanos;
 use crate::{
     chromium::Browser,
     fabrics::{plain, service, small},
-    measured::{agent, start},
+    measured::{Served, agent, start},
     support::job,
 };
 
@@ -20,6 +20,8 @@ const RUN: &str = "axe.run(document, { resultTypes: ['violations'] }).then(({ vi
 /// Rules that it carried out at the last look, so that a run that looked at nothing is no success.
 const CARRIED_OUT: &str = "axe.run(document, { resultTypes: ['passes'] }).then(({ passes }) => passes.length)";
 const WINDOW: (u32, u32) = (1440, 1200);
+/// A phone's.
+const NARROW: (u32, u32) = (400, 900);
 
 /// axe-core, which `make setup` fetches; `None`, and a line that says so, where it was not.
 fn axe() -> Option<String> {
@@ -42,15 +44,29 @@ fn serious(browser: &mut Browser, axe: &str, view: &str) -> Vec<String> {
     bad.iter().map(|one| format!("{view}: {} {}: {:#}", one["impact"], one["what"], one["on"])).collect()
 }
 
-/// Looks at one view in light and dark, and in a narrow window, whose colours are the same.
+/// Looks at one view in light and dark, in a wide and a narrow window.
 fn look(browser: &mut Browser, axe: &str, view: &str, found: &mut Vec<String>) {
-    for (scheme, width, height) in [("light", WINDOW.0, WINDOW.1), ("dark", WINDOW.0, WINDOW.1), ("light", 400, 900)] {
+    for scheme in ["light", "dark"] {
         browser.prefer(scheme);
-        browser.resize(width, height);
-        browser.until(&format!("innerWidth === {width} && document.documentElement.scrollWidth <= {width}"));
-        found.extend(serious(browser, axe, &format!("{view}, {scheme}, {width} wide")));
+        for (width, height) in [WINDOW, NARROW] {
+            browser.resize(width, height);
+            browser.until(&format!("innerWidth === {width} && document.documentElement.scrollWidth <= {width}"));
+            found.extend(serious(browser, axe, &format!("{view}, {scheme}, {width} wide")));
+        }
     }
     browser.resize(WINDOW.0, WINDOW.1);
+}
+
+/// The other two pictures of a link: phases against each other, and a timeline.
+fn pictures_of_jobs_that_do_not_lock(served: &Served, browser: &mut Browser, axe: &str, found: &mut Vec<String>) {
+    served.ask("POST", "/v1alpha1/release", &json!({ "jobs": ["beta"] }).to_string());
+    browser.eval("location.hash = '#link=' + encodeURIComponent('leaf1->spine1')");
+    for (name, batch, hosts, picture) in [("gamma", 1_000, ["h3", "h7"], "Phases of"), ("delta", 1_300, ["h4", "h8"], "Timeline of")] {
+        let unlike = json!({ "id": name, "model": { "name": "vgg16", "batch": batch }, "hosts": hosts });
+        served.ask("POST", "/v1alpha1/commit", &json!({ "jobs": [unlike] }).to_string());
+        browser.until(&format!("document.querySelector('#link-detail figure svg')?.getAttribute('aria-label').startsWith('{picture}')"));
+        look(browser, axe, &format!("link: {picture}"), found);
+    }
 }
 
 #[test]
@@ -94,6 +110,7 @@ fn no_view_has_a_serious_finding_of_axe() {
     browser
         .until("document.querySelectorAll('#switch-map .cell').length > 0 && document.querySelector('#switch-links tbody tr[data-row]')");
     look(&mut browser, &axe, "switch", &mut found);
+    pictures_of_jobs_that_do_not_lock(&served, &mut browser, &axe, &mut found);
     browser.eval("location.hash = '#job=nobody'");
     browser.until("document.querySelector('#job-detail').innerText.includes('No job of this name')");
     found.extend(serious(&mut browser, &axe, "a job that is not there"));
