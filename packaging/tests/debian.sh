@@ -4,24 +4,16 @@
 #   packaging/tests/debian.sh FOLDER [ROOT]
 #
 # ROOT is the folder of another Debian, such as debootstrap makes; without it the copy is of this machine.
-# Nothing outside the copy is changed: it is an overlay in memory, in namespaces of its own, and ends with them.
 set -euo pipefail
 
 if [[ -z ${INSIDE:-} ]]; then
     INSIDE=1 exec unshare --mount --net --pid --fork --propagation private "$0" "$(realpath "$1")" "$(realpath "${2:-/}")"
 fi
 
-packages=$1 lower=$2
-scratch=$(mktemp -d)
-trap 'umount --lazy "$scratch"; rmdir "$scratch"' EXIT
-mount -t tmpfs tmpfs "$scratch"
-mkdir "$scratch"/{upper,work,root}
-root=$scratch/root
-mount -t overlay overlay -o "lowerdir=$lower,upperdir=$scratch/upper,workdir=$scratch/work" "$root"
-mount -t proc proc "$root/proc"
-mount -t sysfs -o ro sysfs "$root/sys"
-mount -t tmpfs tmpfs "$root/run"
-mount --bind /dev "$root/dev"
+packages=$1
+# shellcheck source=/dev/null
+source "$(dirname "$0")/copy.sh"
+copy_of "$2"
 ip link set lo up
 mkdir "$root/run/packages"
 cp "$packages"/*.deb "$root/run/packages/"

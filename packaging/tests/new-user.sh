@@ -11,17 +11,10 @@ if [[ -z ${INSIDE:-} ]]; then
     INSIDE=1 exec unshare --mount --pid --fork --propagation private "$0" "$(realpath "$1")" "$(realpath "$2")"
 fi
 
-packages=$1 lower=$2
-scratch=$(mktemp -d)
-trap 'umount --lazy "$scratch"; rmdir "$scratch"' EXIT
-mount -t tmpfs tmpfs "$scratch"
-mkdir "$scratch"/{upper,work,root}
-root=$scratch/root
-mount -t overlay overlay -o "lowerdir=$lower,upperdir=$scratch/upper,workdir=$scratch/work" "$root"
-mount -t proc proc "$root/proc"
-mount -t sysfs -o ro sysfs "$root/sys"
-mount -t tmpfs tmpfs "$root/run"
-mount --bind /dev "$root/dev"
+packages=$1
+# shellcheck source=/dev/null
+source "$(dirname "$0")/copy.sh"
+copy_of "$2"
 # How this machine asks its mirrors.
 mount --bind /etc/apt "$root/etc/apt"
 mount -o remount,bind,ro "$root/etc/apt"
@@ -36,8 +29,6 @@ cd /run/new-user
 began=$SECONDS
 step() { printf '%5d s  %s\n' $((SECONDS - began)) "$*"; }
 fail() { echo "FAILED: $*" >&2 && exit 1; }
-# block PAGE NUMBER: that block of shell of a page.
-block() { awk -v wanted="$2" '/^```sh$/ { n++; inside = n == wanted; next } /^```$/ { inside = 0 } inside' "$1"; }
 
 # The line that installs is the README's.
 install=$(grep -m 1 '^apt-get install .*antiphase' README.md) || fail "README has no line that installs"
@@ -63,6 +54,7 @@ set -euo pipefail
 before=$1
 step() { printf '%5d s  %s\n' $((before + SECONDS)) "$*"; }
 fail() { echo "FAILED: $*" >&2 && { tail -n 5 ~/log* || true; } >&2; kill $(jobs -p) || true; exit 1; }
+# block PAGE NUMBER: that block of shell of a page.
 block() { awk -v wanted="$2" '/^```sh$/ { n++; inside = n == wanted; next } /^```$/ { inside = 0 } inside' "$1"; }
 # does BLOCK: its lines, as somebody types them.
 does() { while IFS= read -r line; do eval "$line"; done <<<"$1"; }

@@ -176,12 +176,6 @@ impl Pages {
         }
     }
 
-    /// Takes a plan over and writes its pages at once.
-    pub fn apply(&mut self, plan: &HostPlan, clock: Option<&ClockEstimate>, now: NodeTime) {
-        self.take_over(plan);
-        self.write_plan(clock, now);
-    }
-
     /// Takes a plan over: pages of jobs that left it are taken back, the others wait for [`Self::write_plan`]. This is the only place
     /// where slots of the service's messages become slots of the gates.
     pub fn take_over(&mut self, plan: &HostPlan) {

@@ -36,6 +36,12 @@ fn plan(plan_version: u64, slots: &[Slot]) -> HostPlan {
     HostPlan { plan_version, slots: slots.to_vec() }
 }
 
+/// As the agent does, which binds the socket of turns between the two.
+fn apply(pages: &mut Pages, plan: &HostPlan, clock: Option<&ClockEstimate>, now: NodeTime) {
+    pages.take_over(plan);
+    pages.write_plan(clock, now);
+}
+
 fn read(directory: &Path, job: &str) -> Result<gate_core::Schedule, Reason> {
     PageReader::open(directory, &JobName::try_new(job).unwrap())?.read()
 }
@@ -48,7 +54,7 @@ fn a_plan_becomes_pages_of_the_jobs_that_this_host_leads() {
     let elsewhere = Slot { leader_host: "gpu-02".into(), ..slot("elsewhere") };
     let bad = Slot { period_ns: 0, ..slot("bad") };
     let escape = Slot { job: "../escape".into(), ..slot("x") };
-    pages.apply(&plan(3, &[slot("a"), slot("b"), elsewhere, bad, escape]), Some(&clock), now());
+    apply(&mut pages, &plan(3, &[slot("a"), slot("b"), elsewhere, bad, escape]), Some(&clock), now());
     assert_eq!((pages.len(), pages.plan_version()), (2, 3));
     for job in ["elsewhere", "bad"] {
         assert_eq!(read(directory.path(), job), Err(Reason::NoPage));
@@ -60,7 +66,7 @@ fn a_plan_becomes_pages_of_the_jobs_that_this_host_leads() {
 
     // A job that left: a gate that has its page mapped is told, and the file is gone.
     let mapped = PageReader::open(directory.path(), &JobName::try_new("b").unwrap()).unwrap();
-    pages.apply(&plan(4, &[Slot { offset_ns: 9_000_000, ..slot("a") }]), Some(&clock), now());
+    apply(&mut pages, &plan(4, &[Slot { offset_ns: 9_000_000, ..slot("a") }]), Some(&clock), now());
     assert_eq!(mapped.read(), Err(Reason::NoPage));
     assert!(!directory.path().join("b.page").exists());
     let page = read(directory.path(), "a").unwrap();
@@ -73,7 +79,7 @@ fn a_heartbeat_keeps_a_page_and_silence_opens_the_gate() {
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
     let clock = clock(1_000);
     let start = now();
-    pages.apply(&plan(1, &[slot("a")]), Some(&clock), start);
+    apply(&mut pages, &plan(1, &[slot("a")]), Some(&clock), start);
     let page = read(directory.path(), "a").unwrap();
     let at = |ms: u64| start.saturating_add(Nanos::from_millis(ms));
     assert_eq!((page.distrust(at(500)), page.distrust(at(501))), (None, Some(Reason::Stale)));
@@ -92,7 +98,7 @@ fn a_page_that_was_removed_or_replaced_is_made_anew() {
     let folder = directory.path().join("run");
     let mut pages = Pages::new(&folder, HOST).unwrap();
     let clock = clock(1_000);
-    pages.apply(&plan(1, &[slot("a")]), Some(&clock), now());
+    apply(&mut pages, &plan(1, &[slot("a")]), Some(&clock), now());
     let file = folder.join("a.page");
     let spoilt: [&dyn Fn(); 3] = [
         &|| fs::remove_file(&file).unwrap(),
@@ -122,7 +128,7 @@ fn when_the_clock_moves_the_slot_moves() {
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
     let at = now();
     let clock = clock(1_000);
-    pages.apply(&plan(1, &[slot("a")]), Some(&clock), at);
+    apply(&mut pages, &plan(1, &[slot("a")]), Some(&clock), at);
     let before = read(directory.path(), "a").unwrap().slot;
     // Fabric time is 3 ms further than thought, so the start is due 3 ms sooner.
     let moved = ClockEstimate { offset: ClockOffset(OFFSET + 3_000_000), ..clock };
@@ -138,14 +144,14 @@ fn pages_of_an_earlier_run_are_adopted_or_taken_back() {
     let directory = tempfile::tempdir().unwrap();
     {
         let mut pages = Pages::new(directory.path(), HOST).unwrap();
-        pages.apply(&plan(1, &[slot("stays"), slot("goes")]), Some(&clock(1)), now());
+        apply(&mut pages, &plan(1, &[slot("stays"), slot("goes")]), Some(&clock(1)), now());
         // It dies here: the pages stay.
     }
     let gates = ["stays", "goes"].map(|job| PageReader::open(directory.path(), &JobName::try_new(job).unwrap()).unwrap());
     fs::write(directory.path().join("notes.txt"), "not ours").unwrap();
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
     assert_eq!(gates[1].read().unwrap().plan_version, 3);
-    pages.apply(&plan(2, &[Slot { plan_version: 8, ..slot("stays") }]), Some(&clock(1)), now());
+    apply(&mut pages, &plan(2, &[Slot { plan_version: 8, ..slot("stays") }]), Some(&clock(1)), now());
     // The gate that was there all the time sees the new plan on its old mapping.
     assert_eq!(gates[0].read().unwrap().plan_version, 8);
     assert_eq!(gates[1].read(), Err(Reason::NoPage));
@@ -159,8 +165,8 @@ fn pages_of_an_earlier_run_are_adopted_or_taken_back() {
 fn two_agents_do_not_write_one_page() {
     let directory = tempfile::tempdir().unwrap();
     let [mut first, mut second] = [(); 2].map(|()| Pages::new(directory.path(), HOST).unwrap());
-    first.apply(&plan(1, &[slot("a")]), Some(&clock(1)), now());
-    second.apply(&plan(2, &[Slot { plan_version: 9, ..slot("a") }]), Some(&clock(1)), now());
+    apply(&mut first, &plan(1, &[slot("a")]), Some(&clock(1)), now());
+    apply(&mut second, &plan(2, &[Slot { plan_version: 9, ..slot("a") }]), Some(&clock(1)), now());
     assert_eq!((first.len(), second.len(), second.errors()), (1, 0, 1));
     assert_eq!(read(directory.path(), "a").unwrap().plan_version, 3);
     // The second gets it once the first is gone.
@@ -173,7 +179,7 @@ fn two_agents_do_not_write_one_page() {
 fn what_a_gate_did_is_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
-    pages.apply(&plan(1, &[slot("a")]), Some(&clock(1_000)), now());
+    apply(&mut pages, &plan(1, &[slot("a")]), Some(&clock(1_000)), now());
     let mut gates = Gates::default();
     gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
     assert!(gates.report(pages.led(), now()).is_empty());
@@ -203,7 +209,7 @@ fn what_a_gate_did_is_reported_once() {
 fn fail_opens_are_reported_by_reason() {
     let directory = tempfile::tempdir().unwrap();
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
-    pages.apply(&plan(1, &[slot("a")]), None, now());
+    apply(&mut pages, &plan(1, &[slot("a")]), None, now());
     let mut gates = Gates::default();
     gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
     let gate = Gate::open(&gate::Config::new(directory.path(), JobName::try_new("a").unwrap()));
@@ -219,7 +225,7 @@ fn fail_opens_are_reported_by_reason() {
 fn a_hostile_report_lies_within_bounds_or_not_at_all() {
     let directory = tempfile::tempdir().unwrap();
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
-    pages.apply(&plan(1, &[slot("a")]), Some(&clock(1)), now());
+    apply(&mut pages, &plan(1, &[slot("a")]), Some(&clock(1)), now());
     let mut gates = Gates::default();
     gates.follow(directory.path(), pages.led().map(|(job, _)| job), NodeTime(0)).unwrap();
     let path = directory.path().join("reports/a.report");
@@ -253,7 +259,7 @@ fn whatever_an_earlier_run_left_is_taken_back() {
     let (stays, goes, others) = (long("a"), long("b"), long("c"));
     let led = |jobs: &[&String]| {
         let mut pages = Pages::new(directory.path(), HOST).unwrap();
-        pages.apply(&plan(1, &jobs.iter().map(|job| slot(job)).collect::<Vec<_>>()), Some(&clock(1)), now());
+        apply(&mut pages, &plan(1, &jobs.iter().map(|job| slot(job)).collect::<Vec<_>>()), Some(&clock(1)), now());
         Gates::default().follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
         pages
     };
@@ -267,7 +273,7 @@ fn whatever_an_earlier_run_left_is_taken_back() {
     fs::create_dir(directory.path().join("folder.page")).unwrap();
     let [left, gone] = [&others, &goes].map(|job| PageReader::open(directory.path(), &JobName::try_new(job).unwrap()).unwrap());
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
-    pages.apply(&plan(2, &[slot(&stays)]), Some(&clock(1)), now());
+    apply(&mut pages, &plan(2, &[slot(&stays)]), Some(&clock(1)), now());
     assert_eq!((gone.read(), left.read().unwrap().plan_version), (Err(Reason::NoPage), 3));
     let list = |folder: &str| {
         let entries = fs::read_dir(directory.path().join(folder)).unwrap();
@@ -294,7 +300,7 @@ fn whatever_an_earlier_run_left_is_taken_back() {
 fn an_agent_that_panics_takes_its_pages_back() {
     let directory = tempfile::tempdir().unwrap();
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
-    pages.apply(&plan(1, &[slot("a")]), Some(&clock(1)), now());
+    apply(&mut pages, &plan(1, &[slot("a")]), Some(&clock(1)), now());
     let gate = PageReader::open(directory.path(), &JobName::try_new("a").unwrap()).unwrap();
     assert!(gate.read().is_ok());
     let agent = std::thread::spawn(move || {
@@ -312,7 +318,7 @@ fn an_owned_report_is_made_by_whoever_starts_the_job() {
     let directory = tempfile::tempdir().unwrap();
     let mut pages = Pages::new(directory.path(), HOST).unwrap();
     let mut gates = Gates::new(Reports::Owned);
-    pages.apply(&plan(3, &[slot("a")]), Some(&clock(1_000)), now());
+    apply(&mut pages, &plan(3, &[slot("a")]), Some(&clock(1_000)), now());
     gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
     let report = directory.path().join("reports/a.report");
     assert!(!report.exists() && gates.report(pages.led(), now()).is_empty());

@@ -56,6 +56,35 @@ fn exact_2_jobs(bencher: Bencher<'_, '_>, name: &str) {
     run(bencher, name, Options::default());
 }
 
+/// Two jobs of so many phases each, cut at random ticks of 250 ms, on one link.
+fn many_phases(bencher: Bencher<'_, '_>, phases: usize, ticks_per_us: u64) {
+    let (period, mut random) = (250_000 * ticks_per_us, oracle::Random(0x2b));
+    let mut b = ProblemBuilder::new();
+    let members = (0..2)
+        .map(|_| {
+            let mut cuts: Vec<u64> = (0..2 * phases).map(|_| random.range(0, period - 1)).collect();
+            cuts.sort_unstable();
+            cuts.dedup();
+            let phase = |cut: &[u64]| Phase { start: Ticks(cut[0]), end: Ticks(cut[1]), rate: Rate(random.range(1, 5) * 20) };
+            let job = b.job(Ticks(period)).expect("period");
+            b.demand(job, &cuts.chunks_exact(2).map(phase).collect::<Vec<_>>()).expect("demand")
+        })
+        .collect();
+    b.link(Rate(100), members).expect("link");
+    let problem = b.build();
+    bencher.bench(|| solve(black_box(&problem), &Options::default()));
+}
+
+#[divan::bench(args = [100, 400, 1_000], sample_count = 10)]
+fn exact_2_jobs_of_many_phases_in_microseconds(bencher: Bencher<'_, '_>, phases: usize) {
+    many_phases(bencher, phases, 1);
+}
+
+#[divan::bench(args = [100, 400, 1_000], sample_count = 10)]
+fn exact_2_jobs_of_many_phases_in_nanoseconds(bencher: Bencher<'_, '_>, phases: usize) {
+    many_phases(bencher, phases, 1_000);
+}
+
 #[divan::bench(args = named(3))]
 fn exact_3_jobs(bencher: Bencher<'_, '_>, name: &str) {
     run(bencher, name, Options::default());

@@ -376,10 +376,9 @@ impl<'a> Search<'a> {
         if lists_all && group.spans(job) < MINIMUM_SPANS {
             return None;
         }
-        // Two jobs are asked about once. Of more jobs one leaf takes no longer than the alignments that would be looked at.
-        let is_leaf = group.jobs.len() > 2;
-        let listed = stand().count() as u64 * group.alignments_max(job).saturating_mul(pending.work());
-        let work_max = if is_leaf { listed } else { u64::MAX };
+        // Two jobs are asked about once. Of more jobs this takes no longer than the alignments that would be looked at.
+        let listed = (stand().count() as u64).saturating_mul(group.alignments_max(job)).saturating_mul(pending.work());
+        let work_max = if group.jobs.len() == 2 { u64::MAX } else { listed };
         let (at, added) = minimum(&pending.response, group.jobs[job].lock, work_max, &mut self.workspace.budget)?;
         Some((at, added + pending.counted))
     }
