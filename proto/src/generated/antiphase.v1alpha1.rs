@@ -5,8 +5,10 @@
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobSpec {
+    /// Name of the job: 1 to 253 of `A-Z a-z 0-9 . _ -`, without a dot at its begin.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
+    /// The model of which the profile is synthesised.
     #[prost(message, optional, tag = "2")]
     pub model: ::core::option::Option<Model>,
     /// A profile document (antiphase.profile/v1) as its JSON text; in HTTP/JSON the document itself stands here.
@@ -31,45 +33,60 @@ pub struct JobSpec {
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Model {
+    /// Name of the model, as `antiphase profile zoo` lists it.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// How the model is split: `dp`, `fsdp`, `pp`, `tp`, `ep` or `hybrid`.
     #[prost(string, optional, tag = "2")]
     pub strategy: ::core::option::Option<::prost::alloc::string::String>,
+    /// Ranks of the job. Absent: hosts times `gpus_per_host`.
     #[prost(uint32, optional, tag = "3")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub ranks: ::core::option::Option<u32>,
+    /// GPUs, and so ranks, on each host; the last host may have fewer. Absent: 1.
     #[prost(uint32, optional, tag = "4")]
     #[serde(alias = "gpusPerHost")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub gpus_per_host: ::core::option::Option<u32>,
+    /// NICs that the job uses on each host. Absent: as many as the host with fewest has, and at most `gpus_per_host`; slower ones
+    /// (management ports) do not count.
     #[prost(uint32, optional, tag = "5")]
     #[serde(alias = "nicsPerHost")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub nics_per_host: ::core::option::Option<u32>,
+    /// Samples of one iteration for each data-parallel rank.
     #[prost(uint64, optional, tag = "6")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub batch: ::core::option::Option<u64>,
+    /// Micro-batches of one iteration. Absent, and with another split than the reference: two for each stage of a pipeline, else 1.
     #[prost(uint32, optional, tag = "7")]
     #[serde(alias = "microBatches")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub micro_batches: ::core::option::Option<u32>,
+    /// Degree of tensor parallelism: ranks that split the tensors of a layer.
     #[prost(uint32, optional, tag = "8")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub tp: ::core::option::Option<u32>,
+    /// Degree of context parallelism: ranks that split one sequence.
     #[prost(uint32, optional, tag = "9")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub cp: ::core::option::Option<u32>,
+    /// Degree of pipeline parallelism: stages of one replica.
     #[prost(uint32, optional, tag = "10")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub pp: ::core::option::Option<u32>,
+    /// Degree of data parallelism: replicas of the model.
     #[prost(uint32, optional, tag = "11")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub dp: ::core::option::Option<u32>,
+    /// Degree of expert parallelism: ranks that hold different experts. It divides `dp`.
     #[prost(uint32, optional, tag = "12")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub ep: ::core::option::Option<u32>,
+    /// Line rate of one NIC, such as `50G`. Absent: that of the NICs of the job's slowest host.
     #[prost(string, optional, tag = "13")]
     pub nic: ::core::option::Option<::prost::alloc::string::String>,
+    /// Sustained speed of one GPU in GFLOP/s.
     #[prost(uint64, optional, tag = "14")]
     #[serde(alias = "gpuGflops")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
@@ -80,11 +97,13 @@ pub struct Model {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Slot {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
     /// Plan version in which this slot was last changed.
     #[prost(uint64, tag = "2")]
     pub plan_version: u64,
+    /// From one due start to the next: the job's iteration alone, with headroom.
     #[prost(uint64, tag = "3")]
     pub period_ns: u64,
     /// A start is due whenever fabric time modulo the period equals this. Below the period.
@@ -103,7 +122,7 @@ pub struct Slot {
     /// be held and others not.
     #[prost(bool, tag = "8")]
     pub hold: bool,
-    /// The plan must not be trusted from this fabric time on.
+    /// The plan must not be trusted from this fabric time on; 0: no agent was told of it yet.
     #[prost(uint64, tag = "9")]
     pub expires_ns: u64,
     /// The host whose leader rank waits.
@@ -113,56 +132,71 @@ pub struct Slot {
     #[prost(bool, tag = "11")]
     pub turns: bool,
 }
+/// All slots of one version of the plan.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Plan {
+    /// Counts the changes of the plan; 0 before the first.
     #[prost(uint64, tag = "1")]
     pub plan_version: u64,
+    /// One slot for each committed job, by name.
     #[prost(message, repeated, tag = "2")]
     pub slots: ::prost::alloc::vec::Vec<Slot>,
 }
+/// A committed job: where it stands, its slot, and how it does.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Job {
+    /// Its name.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
+    /// How it does.
     #[prost(enumeration = "JobState", tag = "2")]
     #[serde(with = "crate::json::job_state")]
     pub state: i32,
+    /// Its hosts in rank order.
     #[prost(string, repeated, tag = "3")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// GPUs that it uses on all its hosts together.
     #[prost(uint32, tag = "4")]
     pub gpus: u32,
+    /// When its iterations may start.
     #[prost(message, optional, tag = "5")]
     pub slot: ::core::option::Option<Slot>,
     /// One iteration alone as the job is planned, before headroom: as declared, or as measured.
     #[prost(uint64, tag = "6")]
     pub solo_period_ns: u64,
-    /// As its gate saw; absent before the first report.
+    /// An iteration as its gate saw it: the median of its last report. Absent before the first one, and once it is old.
     #[prost(uint64, optional, tag = "7")]
     pub iteration_ns: ::core::option::Option<u64>,
+    /// Start minus slot, signed: positive is late. The median of the last report of its gate; absent as `iteration_ns`, and where no
+    /// start had a slot.
     #[prost(int64, optional, tag = "8")]
     pub phase_error_ns: ::core::option::Option<i64>,
+    /// Starts since the commit, or since the service started if that was later. Absent before the first report of its gate.
     #[prost(uint64, optional, tag = "9")]
     pub iterations: ::core::option::Option<u64>,
+    /// Starts so late that they waited for the next slot, of the same time as `iterations`.
     #[prost(uint64, optional, tag = "10")]
     pub slips: ::core::option::Option<u64>,
+    /// Starts that went because the plan could not be trusted, of the same time as `iterations`.
     #[prost(uint64, optional, tag = "11")]
     pub fail_opens: ::core::option::Option<u64>,
-    /// Links it shares with others.
+    /// Links that it shares with others; at most 100.
     #[prost(string, repeated, tag = "12")]
     pub shared_links: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// 0: no lease.
+    /// When its lease runs out unless somebody renews it, in fabric time; 0: no lease.
     #[prost(uint64, tag = "13")]
     pub lease_expires_ns: u64,
     /// A period observed from byte counters; absent when none was found.
     #[prost(uint64, optional, tag = "14")]
     pub observed_period_ns: ::core::option::Option<u64>,
-    /// Predicted by the fluid model: if nobody of those that it meets were held; and, where slots are the control, if all were.
+    /// An iteration as the fluid model predicts it if nobody of those that it meets were kept apart. Absent where it meets nobody.
     #[prost(uint64, optional, tag = "15")]
     pub predicted_contended_ns: ::core::option::Option<u64>,
+    /// An iteration as predicted if all of them were held to slots. Told where slots are the control; else absent.
     #[prost(uint64, optional, tag = "16")]
     pub predicted_all_held_ns: ::core::option::Option<u64>,
     /// The learned period, while it is further from the expected one than 5 %; absent otherwise.
@@ -177,9 +211,11 @@ pub struct Job {
     /// Why it is not held to a slot any more, in one line; empty where that is not so.
     #[prost(string, tag = "20")]
     pub hold_ended: ::prost::alloc::string::String,
-    /// Predicted by the same runs, of jobs that start anywhere: as they come, and by turns. Where the service only observes, else absent.
+    /// An iteration as predicted if the jobs run as they come, begun anywhere. Told where the service only observes and the job
+    /// meets others; else absent.
     #[prost(uint64, optional, tag = "21")]
     pub predicted_free_ns: ::core::option::Option<u64>,
+    /// An iteration as predicted by turns, of the same runs as `predicted_free_ns`; absent as that.
     #[prost(uint64, optional, tag = "22")]
     pub predicted_turns_ns: ::core::option::Option<u64>,
     /// Where the job took turns and was measured to be another than declared: then it is planned with what was measured, `solo_period_ns`
@@ -193,35 +229,43 @@ pub struct Job {
     #[prost(string, tag = "25")]
     pub learn: ::prost::alloc::string::String,
 }
+/// A directed link: what its jobs ask of it, and what it carries.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Link {
+    /// Its name in the fabric: `leaf1->spine1`, or `leaf1:eth2->spine1` with the sending port where cables run in parallel.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
+    /// The node that sends.
     #[prost(string, tag = "2")]
     pub from_node: ::prost::alloc::string::String,
+    /// The node that receives.
     #[prost(string, tag = "3")]
     pub to_node: ::prost::alloc::string::String,
+    /// The rate that it can carry, in Mbit/s; 0 where nobody stated it.
     #[prost(uint64, tag = "4")]
     pub capacity_mbps: u64,
+    /// Jobs that use it, by name.
     #[prost(string, repeated, tag = "5")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// As its jobs are kept apart now: with their slots, and without where their group was let go. What turns do no score says.
     /// Links with two or more jobs only.
     #[prost(double, optional, tag = "6")]
     pub score: ::core::option::Option<f64>,
-    /// If nobody were shifted.
+    /// Its score if nobody were shifted; of links with two or more jobs only.
     #[prost(double, optional, tag = "7")]
     pub zero_shift_score: ::core::option::Option<f64>,
     /// Sum of the jobs' highest demands over capacity.
     #[prost(double, tag = "8")]
     pub peak_demand_ratio: f64,
+    /// What each job asks of it; empty unless the request has `demands`.
     #[prost(message, repeated, tag = "9")]
     pub demands: ::prost::alloc::vec::Vec<Demand>,
-    /// How many switches stand between the end and a host: 0 is a host, 1 a leaf.
+    /// How many switches stand between the node that sends and a host, that node counted too: 0 is a host, 1 a leaf.
     #[prost(uint32, tag = "10")]
     pub from_tier: u32,
+    /// How many switches stand between the node that receives and a host, that node counted too: 0 is a host, 1 a leaf.
     #[prost(uint32, tag = "11")]
     pub to_tier: u32,
     /// What its jobs send on average as they are planned, over capacity.
@@ -235,15 +279,16 @@ pub struct Link {
     /// whatever it carried. Absent where nobody exports counters of it, and once they are older than three intervals.
     #[prost(uint64, optional, tag = "14")]
     pub observed_mbps: ::core::option::Option<u64>,
-    /// The same over capacity, where that is stated.
+    /// What the link carried, as `observed_mbps`, over capacity; absent where the capacity is not stated either.
     #[prost(double, optional, tag = "15")]
     pub observed_ratio: ::core::option::Option<f64>,
-    /// The same less mean_demand_ratio: above 0 where the link carries more than its jobs are planned to send.
+    /// `observed_ratio` less `mean_demand_ratio`: above 0 where the link carries more than its jobs are planned to send.
     #[prost(double, optional, tag = "16")]
     pub observed_excess_ratio: ::core::option::Option<f64>,
-    /// How old the counters are.
+    /// How old the counters of `observed_mbps` are, in milliseconds.
     #[prost(uint64, optional, tag = "17")]
     pub observed_age_ms: ::core::option::Option<u64>,
+    /// What keeps its jobs apart.
     #[prost(enumeration = "Apart", tag = "18")]
     #[serde(with = "crate::json::apart")]
     pub apart: i32,
@@ -259,9 +304,10 @@ pub struct Exporter {
     /// The agent address in its datagrams.
     #[prost(string, tag = "2")]
     pub address: ::prost::alloc::string::String,
-    /// Since its last datagram; absent where none came.
+    /// Since its last datagram, in milliseconds; absent where none came.
     #[prost(uint64, optional, tag = "3")]
     pub age_ms: ::core::option::Option<u64>,
+    /// Datagrams that were taken from it since the service started.
     #[prost(uint64, tag = "4")]
     pub datagrams: u64,
     /// Interfaces whose counters it sends and that have a name.
@@ -279,13 +325,16 @@ pub struct Exporter {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UnknownExporter {
+    /// The agent address in its datagrams.
     #[prost(string, tag = "1")]
     pub address: ::prost::alloc::string::String,
     /// Where its datagrams come from.
     #[prost(string, tag = "2")]
     pub source: ::prost::alloc::string::String,
+    /// Datagrams that came from it.
     #[prost(uint64, tag = "3")]
     pub datagrams: u64,
+    /// Since its last datagram, in milliseconds.
     #[prost(uint64, tag = "4")]
     pub age_ms: u64,
 }
@@ -294,49 +343,65 @@ pub struct UnknownExporter {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Demand {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
+    /// Length of the period: from one due start of the job to the next.
     #[prost(uint64, tag = "2")]
     pub period_ns: u64,
+    /// The offset of the job's slot: how much later than multiples of the period its period begins.
     #[prost(uint64, tag = "3")]
     pub shift_ns: u64,
+    /// When the job sends, and at which rate; between phases it sends nothing.
     #[prost(message, repeated, tag = "4")]
     pub phases: ::prost::alloc::vec::Vec<Phase>,
 }
+/// A span of a period with one rate.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Phase {
+    /// Begin of the span, from the begin of the period.
     #[prost(uint64, tag = "1")]
     pub start_ns: u64,
+    /// End of the span, from the begin of the period.
     #[prost(uint64, tag = "2")]
     pub end_ns: u64,
+    /// The rate, in Mbit/s.
     #[prost(uint64, tag = "3")]
     pub rate_mbps: u64,
 }
+/// The agent of one host.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Agent {
+    /// Its host.
     #[prost(string, tag = "1")]
     pub host: ::prost::alloc::string::String,
+    /// How it does.
     #[prost(enumeration = "AgentState", tag = "2")]
     #[serde(with = "crate::json::agent_state")]
     pub state: i32,
+    /// Version of its program.
     #[prost(string, tag = "3")]
     pub version: ::prost::alloc::string::String,
-    /// Version of the plan that it acknowledged.
+    /// Version of the plan that it acknowledged; 0: none.
     #[prost(uint64, tag = "4")]
     pub plan_version: u64,
-    /// Bound of the error of its clock offset; absent before the first estimate.
+    /// Bound of the error of its clock offset; absent before the first estimate and without a session.
     #[prost(uint64, optional, tag = "5")]
     pub clock_bound_ns: ::core::option::Option<u64>,
+    /// Round trip of its best clock sample; absent as `clock_bound_ns`.
     #[prost(uint64, optional, tag = "6")]
     pub clock_rtt_ns: ::core::option::Option<u64>,
+    /// When it was heard last, in fabric time.
     #[prost(uint64, tag = "7")]
     pub last_seen_ns: u64,
+    /// Jobs with a rank on its host, by name.
     #[prost(string, repeated, tag = "8")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Ports of its host that it counts.
     #[prost(string, repeated, tag = "9")]
     pub ports: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// What is wrong with its name, in a sentence: the fabric has no such host, or two agents take it in turn. Empty: nothing.
@@ -348,6 +413,7 @@ pub struct Agent {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TurnGroup {
+    /// What it does now.
     #[prost(enumeration = "TurnGroupState", tag = "1")]
     #[serde(with = "crate::json::turn_group_state")]
     pub state: i32,
@@ -369,20 +435,25 @@ pub struct TurnVerdict {
     /// Whether the group takes turns from then on.
     #[prost(bool, tag = "1")]
     pub hold: bool,
-    /// Mean over the jobs, and of the job that loses most.
+    /// Iterations by turns over iterations free, the mean over the jobs.
     #[prost(double, tag = "2")]
     pub held_over_free: f64,
+    /// Iterations by turns over iterations free, of the job that loses most.
     #[prost(double, tag = "3")]
     pub worst: f64,
+    /// When the comparison ended, in fabric time.
     #[prost(uint64, tag = "4")]
     pub at_ns: u64,
 }
+/// One job of a group that takes turns.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TurnJob {
+    /// Its name.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
+    /// What it does now.
     #[prost(enumeration = "TurnActivity", tag = "2")]
     #[serde(with = "crate::json::turn_activity")]
     pub activity: i32,
@@ -401,21 +472,25 @@ pub struct TurnJob {
     /// Nobody tells the ends of its starts, so it takes no turns.
     #[prost(bool, tag = "7")]
     pub has_no_ends: bool,
-    /// Its last iterations by turns, and while its group ran free; absent where there were none.
+    /// Its last iterations by turns; absent where there were none.
     #[prost(message, optional, tag = "8")]
     pub held: ::core::option::Option<TurnTimes>,
+    /// Its last iterations while its group ran free; absent where there were none.
     #[prost(message, optional, tag = "9")]
     pub free: ::core::option::Option<TurnTimes>,
-    /// An iteration as predicted: by turns, and free.
+    /// An iteration as predicted by turns; absent where the job meets nobody.
     #[prost(uint64, optional, tag = "10")]
     pub predicted_held_ns: ::core::option::Option<u64>,
+    /// An iteration as predicted with nobody kept apart; absent as `predicted_held_ns`.
     #[prost(uint64, optional, tag = "11")]
     pub predicted_free_ns: ::core::option::Option<u64>,
-    /// Starts since the job came, those of them that waited, and those that went because they had waited for as long as an iteration takes.
+    /// Starts since the job came.
     #[prost(uint64, tag = "12")]
     pub starts: u64,
+    /// Starts that asked for a turn and did not go at once.
     #[prost(uint64, tag = "13")]
     pub waited: u64,
+    /// Starts that went because they had waited for as long as an iteration takes.
     #[prost(uint64, tag = "14")]
     pub bound: u64,
     /// Permissions that were given before the job asked.
@@ -445,12 +520,16 @@ pub struct TurnStart {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TurnTimes {
+    /// How many iterations these are.
     #[prost(uint64, tag = "1")]
     pub iterations: u64,
+    /// Mean of the iterations.
     #[prost(uint64, tag = "2")]
     pub mean_ns: u64,
+    /// Median of the iterations.
     #[prost(uint64, tag = "3")]
     pub p50_ns: u64,
+    /// The length that 99 of 100 iterations do not exceed.
     #[prost(uint64, tag = "4")]
     pub p99_ns: u64,
     /// How long an iteration waited, in the mean.
@@ -465,6 +544,7 @@ pub struct TurnTimes {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct HostGpus {
+    /// Name of the host.
     #[prost(string, tag = "1")]
     pub host: ::prost::alloc::string::String,
     /// Which of its GPUs, from 0. The ranks of a job stand in the order of its hosts, and on each host in that of its GPUs.
@@ -476,11 +556,14 @@ pub struct HostGpus {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Submission {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
+    /// What became of it.
     #[prost(enumeration = "SubmissionState", tag = "2")]
     #[serde(with = "crate::json::submission_state")]
     pub state: i32,
+    /// When it was submitted, in fabric time.
     #[prost(uint64, tag = "3")]
     pub submitted_ns: u64,
     /// When it came into its state.
@@ -489,6 +572,7 @@ pub struct Submission {
     /// Why it is in its state; of a job in the queue, what it waits for.
     #[prost(string, tag = "5")]
     pub why: ::prost::alloc::string::String,
+    /// GPUs that it needs.
     #[prost(uint32, tag = "6")]
     pub gpus: u32,
     /// The GPUs that it holds, the host of rank 0 first.
@@ -503,14 +587,16 @@ pub struct Submission {
     /// Starts that came to nothing.
     #[prost(uint32, tag = "10")]
     pub failures: u32,
-    /// How long it has run, and how long it still takes alone, as declared.
+    /// How long it has run, all its starts together.
     #[prost(uint64, tag = "11")]
     pub ran_ns: u64,
+    /// How long it still takes alone, as declared; 0 of a job that runs on beyond that.
     #[prost(uint64, tag = "12")]
     pub left_ns: u64,
+    /// Whether it runs on what others leave, and is the first to be stopped.
     #[prost(bool, tag = "13")]
     pub opportunistic: bool,
-    /// 0: no lease.
+    /// How long it keeps its GPUs while the executor says nothing of it, in milliseconds; 0: no lease.
     #[prost(uint64, tag = "14")]
     pub lease_ms: u64,
 }
@@ -529,26 +615,34 @@ pub struct Order {
     #[prost(uint64, tag = "3")]
     pub until_ns: u64,
 }
+/// Something that happened.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Event {
+    /// Its number. Numbers rise, over restarts too; a reader that missed events sees a gap.
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
+    /// When it happened, in fabric time.
     #[prost(uint64, tag = "2")]
     pub at_ns: u64,
+    /// How much it matters.
     #[prost(enumeration = "Severity", tag = "3")]
     #[serde(with = "crate::json::severity")]
     pub severity: i32,
     /// One word of kind, such as committed, released, moved, drift, lost, quarantined, expired.
     #[prost(string, tag = "4")]
     pub kind: ::prost::alloc::string::String,
+    /// What happened, in one line.
     #[prost(string, tag = "5")]
     pub message: ::prost::alloc::string::String,
+    /// The job that it is about; empty: none, or several.
     #[prost(string, tag = "6")]
     pub job: ::prost::alloc::string::String,
+    /// The host that it is about; empty: none.
     #[prost(string, tag = "7")]
     pub host: ::prost::alloc::string::String,
+    /// Version of the plan then; 0 where the event is not about the plan.
     #[prost(uint64, tag = "8")]
     pub plan_version: u64,
     /// With the kinds job_start, job_preempt and job_move.
@@ -559,12 +653,15 @@ pub struct Event {
     #[prost(string, tag = "10")]
     pub by: ::prost::alloc::string::String,
 }
+/// Rules by which the solver finds shifts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Mode {
-    /// exact
+    /// not said: `exact`
     Unspecified = 0,
+    /// continuous time, loops solved together, the optimum proven where that can be done
     Exact = 1,
+    /// the rules of the CASSINI paper: steps of 5 degrees, each link alone, loops refused
     Cassini = 2,
 }
 impl Mode {
@@ -589,12 +686,15 @@ impl Mode {
         }
     }
 }
+/// What candidates are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Objective {
-    /// score
+    /// not said: `score`
     Unspecified = 0,
+    /// the highest mean score of links comes first
     Score = 1,
+    /// the shortest predicted iterations come first: the mean over jobs, weighted by GPUs
     Time = 2,
 }
 impl Objective {
@@ -619,13 +719,17 @@ impl Objective {
         }
     }
 }
+/// What became of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Outcome {
+    /// stands in no answer
     Unspecified = 0,
+    /// shifts were found; they may all be 0
     Solved = 1,
     /// cassini mode: the affinity graph has a loop
     Loop = 2,
+    /// the solver refused a link, and `reason` says why
     Unsolved = 3,
 }
 impl Outcome {
@@ -652,13 +756,15 @@ impl Outcome {
         }
     }
 }
+/// How a committed job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum JobState {
+    /// stands in no answer
     Unspecified = 0,
-    /// no report of its gate yet
+    /// no report of its gate yet, or none of late
     Committed = 1,
-    /// its gate holds it to the slot
+    /// its gate holds it to its slot or to its turns
     Held = 2,
     /// runs as it comes: nobody holds it
     Free = 3,
@@ -732,10 +838,13 @@ impl Apart {
         }
     }
 }
+/// How an agent does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum AgentState {
+    /// stands in no answer
     Unspecified = 0,
+    /// has a session
     Connected = 1,
     /// no session; its pages live until the plan expires
     Lost = 2,
@@ -766,9 +875,11 @@ impl AgentState {
         }
     }
 }
+/// What a group of jobs that take turns does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TurnGroupState {
+    /// stands in no answer
     Unspecified = 0,
     /// its jobs take turns
     Held = 1,
@@ -805,9 +916,11 @@ impl TurnGroupState {
         }
     }
 }
+/// What a job that takes turns does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TurnActivity {
+    /// stands in no answer
     Unspecified = 0,
     /// computes, or nobody knows
     Away = 1,
@@ -844,12 +957,17 @@ impl TurnActivity {
         }
     }
 }
+/// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Severity {
+    /// stands in no answer
     Unspecified = 0,
+    /// all is as it should be
     Info = 1,
+    /// somebody may want to look
     Warning = 2,
+    /// somebody has to look
     Error = 3,
 }
 impl Severity {
@@ -876,17 +994,23 @@ impl Severity {
         }
     }
 }
+/// What became of a submitted job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum SubmissionState {
+    /// stands in no answer
     Unspecified = 0,
+    /// it waits for GPUs
     Queued = 1,
     /// the executor was told to start it
     Starting = 2,
+    /// the executor started it
     Running = 3,
     /// the executor was told to stop it; it holds its GPUs until that is done
     Stopping = 4,
+    /// it ran to its end
     Finished = 5,
+    /// somebody took it back
     Withdrawn = 6,
     /// it was started in vain too often
     Failed = 7,
@@ -923,6 +1047,7 @@ impl SubmissionState {
         }
     }
 }
+/// A scenario, and how to solve it.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -931,6 +1056,7 @@ pub struct SolveRequest {
     /// A scenario document, antiphase.scenario/v1 (JSON).
     #[prost(string, tag = "1")]
     pub scenario: ::prost::alloc::string::String,
+    /// Rules of the solver.
     #[prost(enumeration = "Mode", tag = "2")]
     #[serde(with = "crate::json::mode")]
     pub mode: i32,
@@ -947,6 +1073,7 @@ pub struct SolveRequest {
         u64,
     >,
 }
+/// What the solver found.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -955,6 +1082,7 @@ pub struct SolveResponse {
     #[prost(string, tag = "1")]
     pub solution: ::prost::alloc::string::String,
 }
+/// Candidates to rank, and by what.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -966,12 +1094,15 @@ pub struct EvaluateRequest {
     /// None: the committed jobs and `jobs` where they stand.
     #[prost(message, repeated, tag = "2")]
     pub candidates: ::prost::alloc::vec::Vec<Candidate>,
+    /// What the candidates are ranked by.
     #[prost(enumeration = "Objective", tag = "3")]
     #[serde(with = "crate::json::objective")]
     pub objective: i32,
+    /// Rules of the solver.
     #[prost(enumeration = "Mode", tag = "4")]
     #[serde(with = "crate::json::mode")]
     pub mode: i32,
+    /// Add sentences that say why each candidate is as it is.
     #[prost(bool, tag = "5")]
     pub explain: bool,
     /// Predict iteration times even where the objective does not need them: as the jobs come, by turns and by slots. `explain` then says who
@@ -984,28 +1115,33 @@ pub struct EvaluateRequest {
     #[serde(deserialize_with = "crate::json::paths")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// One placement of jobs to judge.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Candidate {
+    /// Its name, unique in the request, of at most 253 bytes.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     /// The jobs that stand elsewhere, or nowhere else yet.
     #[prost(message, repeated, tag = "2")]
     pub placements: ::prost::alloc::vec::Vec<JobHosts>,
 }
+/// The hosts of one job.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobHosts {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
     /// In rank order, each with the job's GPUs per host.
     #[prost(string, repeated, tag = "2")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// The candidates, ranked.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1013,23 +1149,28 @@ pub struct EvaluateResponse {
     /// Best first.
     #[prost(message, repeated, tag = "1")]
     pub ranked: ::prost::alloc::vec::Vec<Evaluation>,
-    /// Version of the fabric and version of the plan that were used.
+    /// Version of the fabric that was used.
     #[prost(uint64, tag = "2")]
     pub fabric_version: u64,
+    /// Version of the plan that was used: a commit of a candidate names it as `if_plan_version`.
     #[prost(uint64, tag = "3")]
     pub plan_version: u64,
+    /// How long the evaluation took, without its wait for others, in microseconds.
     #[prost(uint64, tag = "4")]
     pub elapsed_us: u64,
 }
+/// One candidate, judged.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Evaluation {
+    /// Its name; `as placed` where the request has no candidates.
     #[prost(string, tag = "1")]
     pub id: ::prost::alloc::string::String,
     /// Place in the request's list.
     #[prost(uint32, tag = "2")]
     pub index: u32,
+    /// What became of it.
     #[prost(enumeration = "Outcome", tag = "3")]
     #[serde(with = "crate::json::outcome")]
     pub outcome: i32,
@@ -1039,78 +1180,109 @@ pub struct Evaluation {
     /// Mean over links with two or more jobs; absent unless solved.
     #[prost(double, optional, tag = "5")]
     pub mean_score: ::core::option::Option<f64>,
+    /// The mean score if nobody were shifted; absent unless solved.
     #[prost(double, optional, tag = "6")]
     pub zero_shift_mean_score: ::core::option::Option<f64>,
+    /// Whether it is proven that no shifts give a better mean score.
     #[prost(bool, tag = "7")]
     pub proven: bool,
+    /// How much better the mean score can be at most; 0 where it is proven.
     #[prost(double, tag = "8")]
     pub bound_gap: f64,
-    /// GPU-weighted iteration time as a multiple of the declared period, when predicted.
+    /// An iteration of each job alone in this placement, over its declared period: the mean over jobs, weighted by GPUs. Absent
+    /// where nothing was predicted.
     #[prost(double, optional, tag = "9")]
     pub time_solo: ::core::option::Option<f64>,
+    /// Iteration over period, as `time_solo`, beside the other jobs with nobody kept apart.
     #[prost(double, optional, tag = "10")]
     pub time_contended: ::core::option::Option<f64>,
+    /// Iteration over period, as `time_solo`, with all jobs held to slots; absent where slots are neither the control nor compared.
     #[prost(double, optional, tag = "11")]
     pub time_all_held: ::core::option::Option<f64>,
+    /// Iteration over period, as `time_solo`, under the service's control: those are kept apart who gain by it.
     #[prost(double, optional, tag = "12")]
     pub time_interleaved: ::core::option::Option<f64>,
+    /// Links that can be above capacity, the lowest score first; at most 500.
     #[prost(message, repeated, tag = "13")]
     pub links: ::prost::alloc::vec::Vec<LinkScore>,
+    /// What it means for each job, also for those that it does not move; empty unless solved.
     #[prost(message, repeated, tag = "14")]
     pub shifts: ::prost::alloc::vec::Vec<JobShift>,
+    /// Why, in sentences; empty unless the request has `explain`, at most 500.
     #[prost(string, repeated, tag = "15")]
     pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many links have two or more jobs.
     #[prost(uint32, tag = "16")]
     pub shared_links: u32,
-    /// As the jobs come, by turns and by slots, predicted by the same runs: iteration over period as above, and the share of the time in
-    /// use in which shared links are above capacity. `time_interleaved` is that of the service's control.
+    /// Iteration over period, as `time_solo`, if the jobs run as they come. It and the fields `time_by_...` and `overlap_...` are of
+    /// the same runs, and absent unless the request has `predict`.
     #[prost(double, optional, tag = "17")]
     pub time_free: ::core::option::Option<f64>,
+    /// Iteration over period, as `time_free`, by turns.
     #[prost(double, optional, tag = "18")]
     pub time_by_turns: ::core::option::Option<f64>,
+    /// Iteration over period, as `time_free`, by slots.
     #[prost(double, optional, tag = "19")]
     pub time_by_slots: ::core::option::Option<f64>,
+    /// Of the time in which shared links are in use, the share in which they are above capacity, as the jobs come. Absent as
+    /// `time_free`.
     #[prost(double, optional, tag = "20")]
     pub overlap_free: ::core::option::Option<f64>,
+    /// The share of time above capacity, as `overlap_free`, by turns.
     #[prost(double, optional, tag = "21")]
     pub overlap_by_turns: ::core::option::Option<f64>,
+    /// The share of time above capacity, as `overlap_free`, by slots.
     #[prost(double, optional, tag = "22")]
     pub overlap_by_slots: ::core::option::Option<f64>,
 }
+/// The score of one link.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LinkScore {
+    /// Its name, as `Link.id`.
     #[prost(string, tag = "1")]
     pub link: ::prost::alloc::string::String,
+    /// The rate that it can carry, in Mbit/s.
     #[prost(uint64, tag = "2")]
     pub capacity_mbps: u64,
+    /// Jobs that use it.
     #[prost(string, repeated, tag = "3")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// 1 minus the mean excess of demand over capacity, over capacity. 1: never above capacity; it may be negative.
     #[prost(double, tag = "4")]
     pub score: f64,
+    /// The score if nobody were shifted.
     #[prost(double, tag = "5")]
     pub zero_shift_score: f64,
 }
+/// What a candidate means for one job.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobShift {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
+    /// The one delay of its iterations, on all links alike.
     #[prost(uint64, tag = "2")]
     pub shift_ns: u64,
+    /// One iteration alone, before headroom.
     #[prost(uint64, tag = "3")]
     pub period_ns: u64,
+    /// How far the job may drift, either way, before a score falls.
     #[prost(uint64, tag = "4")]
     pub slack_ns: u64,
     /// Whether holding the job to its slot is predicted to help.
     #[prost(bool, tag = "5")]
     pub hold: bool,
+    /// A predicted iteration alone in this placement; absent where nothing was predicted.
     #[prost(uint64, optional, tag = "6")]
     pub solo_ns: ::core::option::Option<u64>,
+    /// A predicted iteration beside the others, with nobody kept apart; absent where nothing was predicted.
     #[prost(uint64, optional, tag = "7")]
     pub contended_ns: ::core::option::Option<u64>,
+    /// A predicted iteration with all jobs held to slots; absent where slots are neither the control nor compared.
     #[prost(uint64, optional, tag = "8")]
     pub all_held_ns: ::core::option::Option<u64>,
     /// When exactly the jobs with `hold` are held, or those with `turns` take turns.
@@ -1119,19 +1291,24 @@ pub struct JobShift {
     /// Whether the job takes turns with others.
     #[prost(bool, tag = "10")]
     pub turns: bool,
-    /// As the jobs come, by turns and by slots, predicted by the same runs.
+    /// A predicted iteration if the jobs run as they come. It, `by_turns_ns` and `by_slots_ns` are of the same runs, and absent
+    /// unless the request has `predict`.
     #[prost(uint64, optional, tag = "11")]
     pub free_ns: ::core::option::Option<u64>,
+    /// A predicted iteration by turns, of the same runs as `free_ns`; absent as that.
     #[prost(uint64, optional, tag = "12")]
     pub by_turns_ns: ::core::option::Option<u64>,
+    /// A predicted iteration by slots, of the same runs as `free_ns`; absent as that.
     #[prost(uint64, optional, tag = "13")]
     pub by_slots_ns: ::core::option::Option<u64>,
 }
+/// Jobs to commit: all of them, or none.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitRequest {
+    /// The jobs with their hosts. One that is committed already is replaced; one that stays as it is has its lease renewed.
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<JobSpec>,
     /// Refuse unless the plan is at this version: a decision made on an old snapshot must not be committed blindly.
@@ -1157,10 +1334,12 @@ pub struct CommitRequest {
     #[prost(bool, tag = "6")]
     pub explain: bool,
 }
+/// The plan after a commit.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CommitResponse {
+    /// Version of the plan from then on.
     #[prost(uint64, tag = "1")]
     pub plan_version: u64,
     /// The slots of the jobs in the components that the commit touched.
@@ -1169,9 +1348,10 @@ pub struct CommitResponse {
     /// Running jobs whose slot moved.
     #[prost(string, repeated, tag = "3")]
     pub moved: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Mean score of those links, in the components that the commit touched, that can be above capacity; 1 where there is none.
     #[prost(double, tag = "4")]
     pub score: f64,
-    /// When asked for.
+    /// Why the plan is as it is for these jobs, in sentences; empty unless asked for.
     #[prost(string, repeated, tag = "5")]
     pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// What may be a mistake: hosts on which these jobs and others use more GPUs than there are, and hosts that lead these jobs and
@@ -1179,11 +1359,13 @@ pub struct CommitResponse {
     #[prost(string, repeated, tag = "6")]
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Jobs to forget.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseRequest {
+    /// Names of the jobs.
     #[prost(string, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Say how the plan is now for the jobs that shared links with these.
@@ -1194,18 +1376,23 @@ pub struct ReleaseRequest {
     #[serde(deserialize_with = "crate::json::paths")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// The plan after a release.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReleaseResponse {
+    /// Version of the plan from then on.
     #[prost(uint64, tag = "1")]
     pub plan_version: u64,
+    /// Names of the request of which no job was committed.
     #[prost(string, repeated, tag = "2")]
     pub unknown: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// When asked for; empty where they shared no link with anybody.
+    /// How the plan is now for jobs that shared links with these, in sentences; empty unless asked for, and where they shared no
+    /// link with anybody.
     #[prost(string, repeated, tag = "3")]
     pub explanation: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// A job for the service's scheduler.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -1218,15 +1405,16 @@ pub struct SubmitRequest {
     #[prost(uint32, tag = "2")]
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub gpus: u32,
-    /// Iterations that it runs, and how long one takes alone; a profile says that as well.
+    /// Iterations that it runs. Either these are told or `duration_s`.
     #[prost(uint64, optional, tag = "3")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub iterations: ::core::option::Option<u64>,
+    /// How long an iteration takes alone, in milliseconds. Absent: as the profile says.
     #[prost(uint64, optional, tag = "4")]
     #[serde(alias = "iterationMs")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub iteration_ms: ::core::option::Option<u64>,
-    /// How long it takes alone, in place of both.
+    /// How long it takes alone, in seconds, in place of `iterations`.
     #[prost(uint64, optional, tag = "5")]
     #[serde(alias = "durationS")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
@@ -1240,20 +1428,23 @@ pub struct SubmitRequest {
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub lease_ms: u64,
 }
+/// A submitted job to take back.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WithdrawRequest {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
 }
+/// Which submitted jobs to list.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListSubmissionsRequest {
-    /// Empty: all.
+    /// Names of jobs; empty: all jobs.
     #[prost(string, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Only those that are not over.
@@ -1264,6 +1455,7 @@ pub struct ListSubmissionsRequest {
     #[serde(deserialize_with = "crate::json::paths")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Submitted jobs, and the GPUs of the scheduler.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1271,29 +1463,35 @@ pub struct ListSubmissionsResponse {
     /// In order of submission.
     #[prost(message, repeated, tag = "1")]
     pub submissions: ::prost::alloc::vec::Vec<Submission>,
-    /// GPUs of the hosts on which the scheduler may start jobs, and those of them that its jobs hold.
+    /// GPUs of the hosts on which the scheduler may start jobs.
     #[prost(uint32, tag = "2")]
     pub gpus: u32,
+    /// GPUs of these hosts that its jobs hold.
     #[prost(uint32, tag = "3")]
     pub gpus_held: u32,
+    /// The scheduler's policy, such as `srtf`.
     #[prost(string, tag = "4")]
     pub policy: ::prost::alloc::string::String,
 }
+/// What the executor tells of a start.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReportRequest {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
     /// Which start of the job, as its order says.
     #[prost(uint32, tag = "2")]
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub attempt: u32,
+    /// What became of the start.
     #[prost(enumeration = "RunReport", tag = "3")]
     #[serde(with = "crate::json::run_report")]
     pub report: i32,
 }
+/// A fabric to take the place of the one in force.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -1303,15 +1501,19 @@ pub struct SetFabricRequest {
     #[prost(string, tag = "1")]
     pub fabric: ::prost::alloc::string::String,
 }
+/// Versions after another fabric was set.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct SetFabricResponse {
+    /// Counts the fabrics that were set.
     #[prost(uint64, tag = "1")]
     pub fabric_version: u64,
+    /// Version of the plan from then on.
     #[prost(uint64, tag = "2")]
     pub plan_version: u64,
 }
+/// How much to say of the fabric.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -1321,21 +1523,28 @@ pub struct GetFabricRequest {
     #[prost(bool, tag = "1")]
     pub summary: bool,
 }
+/// The fabric in force.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetFabricResponse {
+    /// Its document (antiphase.fabric/v1, YAML); empty if the request has `summary`.
     #[prost(string, tag = "1")]
     pub fabric: ::prost::alloc::string::String,
+    /// Counts the fabrics that were set.
     #[prost(uint64, tag = "2")]
     pub fabric_version: u64,
+    /// How many hosts it has.
     #[prost(uint32, tag = "3")]
     pub hosts: u32,
+    /// How many switches it has.
     #[prost(uint32, tag = "4")]
     pub switches: u32,
+    /// How many directed links it has: two for each cable.
     #[prost(uint32, tag = "5")]
     pub links: u32,
 }
+/// How much to say of what agents see.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -1345,6 +1554,7 @@ pub struct GetObservedRequest {
     #[prost(bool, tag = "1")]
     pub summary: bool,
 }
+/// What agents see of the cabling, and how it differs from the fabric.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1359,17 +1569,19 @@ pub struct GetObservedResponse {
     /// Systems that told what they see.
     #[prost(uint32, tag = "3")]
     pub systems: u32,
-    /// Cables that were seen; those of them that are in the fabric; and those of the fabric that no system could have seen.
+    /// Cables that were seen.
     #[prost(uint32, tag = "4")]
     pub seen: u32,
+    /// Cables that were seen and are in the fabric.
     #[prost(uint32, tag = "5")]
     pub confirmed: u32,
+    /// Cables of the fabric that no system could have seen.
     #[prost(uint32, tag = "6")]
     pub unseen: u32,
-    /// At most 1,000.
+    /// The differences; at most 1,000.
     #[prost(message, repeated, tag = "7")]
     pub differences: ::prost::alloc::vec::Vec<Difference>,
-    /// All of them.
+    /// How many differences there are, also those that are not among `differences`.
     #[prost(uint32, tag = "8")]
     pub total: u32,
     /// What was odd about what systems told, in sentences; at most 1,000.
@@ -1384,15 +1596,17 @@ pub struct Difference {
     /// "missing node", "extra node", "other kind", "missing cable", "extra cable", "moved cable", "capacity" or "one way".
     #[prost(string, tag = "1")]
     pub kind: ::prost::alloc::string::String,
+    /// Which node or cable it is about, as `antiphase fabric diff` writes it.
     #[prost(string, tag = "2")]
     pub place: ::prost::alloc::string::String,
 }
+/// Which committed jobs to list.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListJobsRequest {
-    /// Empty: all.
+    /// Names of jobs; empty: all jobs.
     #[prost(string, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Only these fields of the answer, as in EvaluateRequest.
@@ -1400,12 +1614,15 @@ pub struct ListJobsRequest {
     #[serde(deserialize_with = "crate::json::paths")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Committed jobs.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListJobsResponse {
+    /// All jobs by name, or those that were named in the order of the request.
     #[prost(message, repeated, tag = "1")]
     pub jobs: ::prost::alloc::vec::Vec<Job>,
+    /// Version of the plan in which they stand.
     #[prost(uint64, tag = "2")]
     pub plan_version: u64,
     /// Where the service only observes: what turns would bring, and how to have them, in one line; else empty.
@@ -1416,12 +1633,13 @@ pub struct ListJobsResponse {
     #[prost(string, repeated, tag = "4")]
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Which links to list, and how much to say of each.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListLinksRequest {
-    /// 0: the default of 100.
+    /// Most links; 0: the default of 100. At most 10,000.
     #[prost(uint32, tag = "1")]
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub limit: u32,
@@ -1445,36 +1663,44 @@ pub struct ListLinksRequest {
     #[prost(string, repeated, tag = "7")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Links, worst first.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListLinksResponse {
+    /// The worst first; links that were named in the order of the request; with `observed` the fullest first.
     #[prost(message, repeated, tag = "1")]
     pub links: ::prost::alloc::vec::Vec<Link>,
     /// Links with demand, of the jobs that were named, whether or not they are among `links`; if asked for those only, links whose load is
     /// observed.
     #[prost(uint32, tag = "2")]
     pub total: u32,
+    /// Version of the plan of which the scores are.
     #[prost(uint64, tag = "3")]
     pub plan_version: u64,
 }
+/// Asks for all agents; there is nothing to choose.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListAgentsRequest {}
+/// All agents.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListAgentsResponse {
+    /// The agents, by host.
     #[prost(message, repeated, tag = "1")]
     pub agents: ::prost::alloc::vec::Vec<Agent>,
 }
+/// Asks for all exporters; there is nothing to choose.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListExportersRequest {}
+/// Exporters of sFlow, and what became of their datagrams.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1501,6 +1727,7 @@ pub struct ListExportersResponse {
     #[prost(uint64, tag = "7")]
     pub flow_samples: u64,
 }
+/// Which groups to list.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -1518,10 +1745,12 @@ pub struct ListTurnsRequest {
     #[serde(deserialize_with = "crate::json::paths")]
     pub fields: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Groups of jobs that take turns.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListTurnsResponse {
+    /// Those first that were let go or are being tried, then the largest.
     #[prost(message, repeated, tag = "1")]
     pub groups: ::prost::alloc::vec::Vec<TurnGroup>,
     /// Groups, whether or not they are among `groups`.
@@ -1530,14 +1759,17 @@ pub struct ListTurnsResponse {
     /// Fabric time of the answer: times within it are to be compared with this.
     #[prost(uint64, tag = "3")]
     pub at_ns: u64,
+    /// Version of the plan of which the predictions are.
     #[prost(uint64, tag = "4")]
     pub plan_version: u64,
 }
+/// Asks for the whole plan; there is nothing to choose.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetPlanRequest {}
+/// Which entries of the trail of changes to list.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
@@ -1547,11 +1779,12 @@ pub struct ListAuditRequest {
     #[prost(uint64, tag = "1")]
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub after: u64,
-    /// 0: 100. At most 1,000.
+    /// Most entries; 0: the default of 100. At most 1,000.
     #[prost(uint32, tag = "2")]
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub limit: u32,
 }
+/// Entries of the trail of changes.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1560,6 +1793,7 @@ pub struct ListAuditResponse {
     #[prost(message, repeated, tag = "1")]
     pub entries: ::prost::alloc::vec::Vec<AuditEntry>,
 }
+/// A change that somebody asked for.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1567,6 +1801,7 @@ pub struct AuditEntry {
     /// Counts the changes that somebody asked for, over restarts.
     #[prost(uint64, tag = "1")]
     pub number: u64,
+    /// When it was made, in fabric time.
     #[prost(uint64, tag = "2")]
     pub at_ns: u64,
     /// The common name of a certificate and its role; without certificates the user and "on this machine", or "this machine" where the
@@ -1576,56 +1811,64 @@ pub struct AuditEntry {
     /// committed, released, fabric or submitted; job_withdrawn, job_preempt or withdrawing of a job that was withdrawn.
     #[prost(string, tag = "4")]
     pub kind: ::prost::alloc::string::String,
+    /// What was changed, in one line.
     #[prost(string, tag = "5")]
     pub message: ::prost::alloc::string::String,
     /// The version of the plan from then on.
     #[prost(uint64, tag = "6")]
     pub plan_version: u64,
 }
+/// Which events to list.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListEventsRequest {
-    /// After this sequence number.
+    /// Only events after this sequence number; 0: the newest ones.
     #[prost(uint64, tag = "1")]
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub after: u64,
-    /// 0: the default of 100.
+    /// Most events; 0: the default of 100. At most 1,000.
     #[prost(uint32, tag = "2")]
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub limit: u32,
 }
+/// Events.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListEventsResponse {
+    /// The events, oldest first.
     #[prost(message, repeated, tag = "1")]
     pub events: ::prost::alloc::vec::Vec<Event>,
     /// The oldest sequence number that is still held.
     #[prost(uint64, tag = "2")]
     pub oldest: u64,
 }
+/// From where on to follow events.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchEventsRequest {
+    /// Begin after this sequence number; absent: with the next event. Over HTTP a header `Last-Event-ID` comes before it.
     #[prost(uint64, optional, tag = "1")]
     #[serde(deserialize_with = "crate::json::whole::optional")]
     pub after: ::core::option::Option<u64>,
 }
+/// Of whom to tell counters and iteration times, and how far back.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[serde(deny_unknown_fields)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetTelemetryRequest {
-    /// Hosts and jobs; both empty: all jobs and no host.
+    /// Hosts of whose ports counters are wanted; empty: none.
     #[prost(string, repeated, tag = "1")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Jobs whose iterations are wanted; where neither jobs nor hosts are named, all jobs.
     #[prost(string, repeated, tag = "2")]
     pub jobs: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Seconds back from now; 0: the default of 300.
+    /// Seconds back from now; 0: the default of 300. At most 600 are held.
     #[prost(uint32, tag = "3")]
     #[serde(deserialize_with = "crate::json::whole::one")]
     pub seconds: u32,
@@ -1634,12 +1877,15 @@ pub struct GetTelemetryRequest {
     #[serde(alias = "allHosts")]
     pub all_hosts: bool,
 }
+/// Counters of ports and iteration times of jobs, at most ten minutes of each.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetTelemetryResponse {
+    /// One series for each port of the hosts; at most 512.
     #[prost(message, repeated, tag = "1")]
     pub hosts: ::prost::alloc::vec::Vec<HostSeries>,
+    /// One series for each job; at most 512.
     #[prost(message, repeated, tag = "2")]
     pub jobs: ::prost::alloc::vec::Vec<JobSeries>,
 }
@@ -1648,12 +1894,16 @@ pub struct GetTelemetryResponse {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostSeries {
+    /// Name of the host.
     #[prost(string, tag = "1")]
     pub host: ::prost::alloc::string::String,
+    /// Name of the port.
     #[prost(string, tag = "2")]
     pub port: ::prost::alloc::string::String,
+    /// Begin of each step of one second, in milliseconds since the Unix epoch.
     #[prost(uint64, repeated, tag = "3")]
     pub at_ms: ::prost::alloc::vec::Vec<u64>,
+    /// The counters that the port has, by name.
     #[prost(message, repeated, tag = "4")]
     pub counters: ::prost::alloc::vec::Vec<CounterSeries>,
 }
@@ -1662,24 +1912,33 @@ pub struct HostSeries {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CounterSeries {
+    /// Name of the counter, such as `tx_bytes`.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// By how much the counter grew in each step.
     #[prost(uint64, repeated, tag = "2")]
     pub delta: ::prost::alloc::vec::Vec<u64>,
 }
+/// What the gate of one job told. One value per step: that of the last report in it; a step without a report is absent from
+/// `at_ms`.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobSeries {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
+    /// Begin of each step of one second, in milliseconds since the Unix epoch.
     #[prost(uint64, repeated, tag = "2")]
     pub at_ms: ::prost::alloc::vec::Vec<u64>,
+    /// Median iteration in each step, parallel to `at_ms`.
     #[prost(uint64, repeated, tag = "3")]
     pub iteration_ns: ::prost::alloc::vec::Vec<u64>,
+    /// Median start minus slot in each step, parallel to `at_ms`; positive is late.
     #[prost(int64, repeated, tag = "4")]
     pub phase_error_ns: ::prost::alloc::vec::Vec<i64>,
 }
+/// What became of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum RunReport {
@@ -1727,6 +1986,7 @@ pub mod topology_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
+    /// What schedulers, people and the web page ask the service.
     #[derive(Debug, Clone)]
     pub struct TopologyClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -1915,6 +2175,7 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "SetFabric"));
             self.inner.unary(req, path, codec).await
         }
+        /// The fabric in force: its document, and how many nodes and links it has.
         pub async fn get_fabric(
             &mut self,
             request: impl tonic::IntoRequest<super::GetFabricRequest>,
@@ -1964,6 +2225,7 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "GetObserved"));
             self.inner.unary(req, path, codec).await
         }
+        /// Committed jobs: where they stand, their slots, how they do, and what is predicted of them.
         pub async fn list_jobs(
             &mut self,
             request: impl tonic::IntoRequest<super::ListJobsRequest>,
@@ -2013,6 +2275,7 @@ pub mod topology_client {
                 .insert(GrpcMethod::new("antiphase.v1alpha1.Topology", "ListLinks"));
             self.inner.unary(req, path, codec).await
         }
+        /// Agents of hosts, connected or lost, with the quality of their clocks.
         pub async fn list_agents(
             &mut self,
             request: impl tonic::IntoRequest<super::ListAgentsRequest>,
@@ -2348,6 +2611,7 @@ pub mod topology_server {
             tonic::Response<super::SetFabricResponse>,
             tonic::Status,
         >;
+        /// The fabric in force: its document, and how many nodes and links it has.
         async fn get_fabric(
             &self,
             request: tonic::Request<super::GetFabricRequest>,
@@ -2363,6 +2627,7 @@ pub mod topology_server {
             tonic::Response<super::GetObservedResponse>,
             tonic::Status,
         >;
+        /// Committed jobs: where they stand, their slots, how they do, and what is predicted of them.
         async fn list_jobs(
             &self,
             request: tonic::Request<super::ListJobsRequest>,
@@ -2378,6 +2643,7 @@ pub mod topology_server {
             tonic::Response<super::ListLinksResponse>,
             tonic::Status,
         >;
+        /// Agents of hosts, connected or lost, with the quality of their clocks.
         async fn list_agents(
             &self,
             request: tonic::Request<super::ListAgentsRequest>,
@@ -2468,6 +2734,7 @@ pub mod topology_server {
             request: tonic::Request<super::ReportRequest>,
         ) -> std::result::Result<tonic::Response<super::Submission>, tonic::Status>;
     }
+    /// What schedulers, people and the web page ask the service.
     #[derive(Debug)]
     pub struct TopologyServer<T> {
         inner: Arc<T>,
@@ -3512,6 +3779,7 @@ pub mod topology_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// What an agent sends on its control stream.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3525,20 +3793,27 @@ pub mod agent_frame {
     #[serde(rename_all = "snake_case")]
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Kind {
+        /// Who the agent is: its first frame.
         #[prost(message, tag = "1")]
         Hello(super::Hello),
+        /// A plan is on its pages.
         #[prost(message, tag = "2")]
         PlanAck(super::PlanAck),
+        /// What it saw since its last report.
         #[prost(message, tag = "3")]
         Report(super::Report),
+        /// What its host's ports are cabled to.
         #[prost(message, tag = "4")]
         Neighbours(super::Neighbours),
+        /// It leaves.
         #[prost(message, tag = "5")]
         Goodbye(super::Goodbye),
+        /// How a job communicates, as its bytes say.
         #[prost(message, tag = "6")]
         Learned(super::LearnedJob),
     }
 }
+/// What the service sends on an agent's control stream.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3552,10 +3827,13 @@ pub mod service_frame {
     #[serde(rename_all = "snake_case")]
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Kind {
+        /// The answer to a hello: the session has begun.
         #[prost(message, tag = "1")]
         Welcome(super::Welcome),
+        /// The slots of the host's jobs.
         #[prost(message, tag = "2")]
         Plan(super::HostPlan),
+        /// There is no session, or it ends.
         #[prost(message, tag = "3")]
         Refusal(super::Refusal),
     }
@@ -3565,14 +3843,16 @@ pub mod service_frame {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Hello {
+    /// Its host.
     #[prost(string, tag = "1")]
     pub host: ::prost::alloc::string::String,
-    /// Of the program.
+    /// Version of the program.
     #[prost(string, tag = "2")]
     pub version: ::prost::alloc::string::String,
     /// Highest protocol that it speaks.
     #[prost(uint32, tag = "3")]
     pub protocol: u32,
+    /// Ports of its host that it counts.
     #[prost(string, repeated, tag = "4")]
     pub ports: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Version of the plan on its pages; 0: none.
@@ -3587,8 +3867,10 @@ pub struct Hello {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Welcome {
+    /// The protocol of the session: the highest that both sides speak.
     #[prost(uint32, tag = "1")]
     pub protocol: u32,
+    /// Version of the service's program.
     #[prost(string, tag = "2")]
     pub version: ::prost::alloc::string::String,
     /// How often the agent reports.
@@ -3597,6 +3879,7 @@ pub struct Welcome {
     /// Silence after which each side gives the other up.
     #[prost(uint64, tag = "4")]
     pub idle_timeout_ns: u64,
+    /// How often the agent probes the service's clock.
     #[prost(uint64, tag = "5")]
     pub probe_interval_ns: u64,
 }
@@ -3605,15 +3888,19 @@ pub struct Welcome {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HostPlan {
+    /// Version of the plan.
     #[prost(uint64, tag = "1")]
     pub plan_version: u64,
+    /// The slots, one for each job.
     #[prost(message, repeated, tag = "2")]
     pub slots: ::prost::alloc::vec::Vec<Slot>,
 }
+/// A plan is on the pages of the agent's gates.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PlanAck {
+    /// Version of that plan.
     #[prost(uint64, tag = "1")]
     pub plan_version: u64,
     /// Fabric time at which the pages were written.
@@ -3625,14 +3912,17 @@ pub struct PlanAck {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Report {
+    /// Counts the reports of the agent's program.
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
     /// Absent before the first estimate.
     #[prost(message, optional, tag = "2")]
     pub clock: ::core::option::Option<ClockQuality>,
+    /// One for each job that it leads and whose gate let a start go since the last report.
     #[prost(message, repeated, tag = "3")]
     pub gates: ::prost::alloc::vec::Vec<GateReport>,
 }
+/// How well an agent knows fabric time.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3640,8 +3930,10 @@ pub struct ClockQuality {
     /// Fabric time minus the node's CLOCK_MONOTONIC.
     #[prost(int64, tag = "1")]
     pub offset_ns: i64,
+    /// The offset is wrong by at most this.
     #[prost(uint64, tag = "2")]
     pub bound_ns: u64,
+    /// Round trip of the best sample.
     #[prost(uint64, tag = "3")]
     pub rtt_ns: u64,
 }
@@ -3650,32 +3942,40 @@ pub struct ClockQuality {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GateReport {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
     /// Of the slot that the gate followed.
     #[prost(uint64, tag = "2")]
     pub plan_version: u64,
+    /// Starts that passed the gate.
     #[prost(uint64, tag = "3")]
     pub iterations: u64,
+    /// Starts that were held.
     #[prost(uint64, tag = "4")]
     pub holds: u64,
+    /// Starts so late that they waited for the next slot.
     #[prost(uint64, tag = "5")]
     pub slips: u64,
+    /// Starts that went because the plan could not be trusted or followed.
     #[prost(uint64, tag = "6")]
     pub fail_opens: u64,
     /// Median start minus slot, signed: positive is late. Absent without an iteration.
     #[prost(int64, optional, tag = "7")]
     pub phase_error_ns: ::core::option::Option<i64>,
+    /// Median time from start to start; absent below two iterations.
     #[prost(uint64, optional, tag = "8")]
     pub iteration_p50_ns: ::core::option::Option<u64>,
+    /// Upper quartile of the time from start to start; absent below two iterations.
     #[prost(uint64, optional, tag = "9")]
     pub iteration_p75_ns: ::core::option::Option<u64>,
-    /// Median of the iteration less the hold: what the job would take alone.
+    /// Upper quartile of the time from a start until the job came to its gate again: what the job would take alone.
     #[prost(uint64, optional, tag = "10")]
     pub solo_p75_ns: ::core::option::Option<u64>,
+    /// Time that starts were held for, in sum.
     #[prost(uint64, tag = "11")]
     pub held_ns: u64,
-    /// From byte counters.
+    /// A period that byte counters show; absent where none was found.
     #[prost(uint64, optional, tag = "12")]
     pub observed_period_ns: ::core::option::Option<u64>,
 }
@@ -3684,6 +3984,7 @@ pub struct GateReport {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Neighbours {
+    /// The other end of each cable.
     #[prost(message, repeated, tag = "1")]
     pub neighbours: ::prost::alloc::vec::Vec<Neighbour>,
     /// The agent looked for long enough: a cable that is not here has no system at its other end that announces itself.
@@ -3693,15 +3994,18 @@ pub struct Neighbours {
     #[prost(bool, tag = "3")]
     pub forwards: bool,
 }
+/// The other end of one cable.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Neighbour {
+    /// The host's port.
     #[prost(string, tag = "1")]
     pub port: ::prost::alloc::string::String,
     /// The other system: its name, else its chassis id.
     #[prost(string, tag = "2")]
     pub chassis: ::prost::alloc::string::String,
+    /// The other system's port.
     #[prost(string, tag = "3")]
     pub remote_port: ::prost::alloc::string::String,
     /// The chassis id, where `chassis` is a name.
@@ -3722,35 +4026,43 @@ pub struct Neighbour {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct LearnedJob {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
+    /// The port whose bytes were read.
     #[prost(string, tag = "2")]
     pub port: ::prost::alloc::string::String,
-    /// Mean length of its iterations, and their standard deviation over it.
+    /// Mean length of its iterations.
     #[prost(uint64, tag = "3")]
     pub period_ns: u64,
+    /// Standard deviation of their length over its mean, in millionths.
     #[prost(uint64, tag = "4")]
     pub jitter_ppm: u64,
     /// The share of what the port carried that the iterations explain.
     #[prost(uint64, tag = "5")]
     pub confidence_ppm: u64,
+    /// Iterations that were looked at.
     #[prost(uint64, tag = "6")]
     pub iterations: u64,
     /// When the port was busy in an iteration, by ascending start and within it, with the rate that it sent at.
     #[prost(message, repeated, tag = "7")]
     pub phases: ::prost::alloc::vec::Vec<Phase>,
 }
+/// The agent leaves.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Goodbye {
+    /// Why, for people.
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
 }
+/// The service does not go on with the session.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Refusal {
+    /// Why, for people.
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
     /// Whether trying again later can help.
@@ -3762,11 +4074,13 @@ pub struct Refusal {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Telemetry {
+    /// Name of the port.
     #[prost(string, tag = "1")]
     pub port: ::prost::alloc::string::String,
     /// Fabric time of each sample.
     #[prost(uint64, repeated, tag = "2")]
     pub at_ns: ::prost::alloc::vec::Vec<u64>,
+    /// The counters that the port has.
     #[prost(message, repeated, tag = "3")]
     pub counters: ::prost::alloc::vec::Vec<CounterDeltas>,
 }
@@ -3775,32 +4089,40 @@ pub struct Telemetry {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CounterDeltas {
+    /// Name of the counter, such as `tx_bytes`.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
+    /// By how much it grew until each sample.
     #[prost(uint64, repeated, tag = "2")]
     pub delta: ::prost::alloc::vec::Vec<u64>,
 }
+/// A clock sample of an agent, on its way to the service.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ClockProbe {
+    /// Counts the probes of a session.
     #[prost(uint32, tag = "1")]
     pub sequence: u32,
     /// The agent's CLOCK_MONOTONIC when it sent this.
     #[prost(uint64, tag = "2")]
     pub sent_ns: u64,
 }
+/// The answer to a probe.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ClockEcho {
+    /// Sequence of the probe.
     #[prost(uint32, tag = "1")]
     pub sequence: u32,
+    /// What the probe had as `sent_ns`.
     #[prost(uint64, tag = "2")]
     pub sent_ns: u64,
-    /// Fabric time when the probe came and when this left.
+    /// Fabric time when the probe came.
     #[prost(uint64, tag = "3")]
     pub received_ns: u64,
+    /// Fabric time when this left.
     #[prost(uint64, tag = "4")]
     pub echoed_ns: u64,
 }
@@ -3810,10 +4132,13 @@ pub struct ClockEcho {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AgentDatagram {
+    /// As in ClockProbe.
     #[prost(uint32, tag = "1")]
     pub sequence: u32,
+    /// As in ClockProbe; 0: no probe.
     #[prost(uint64, tag = "2")]
     pub sent_ns: u64,
+    /// What became of starts.
     #[prost(message, repeated, tag = "3")]
     pub notes: ::prost::alloc::vec::Vec<TurnNote>,
 }
@@ -3823,14 +4148,19 @@ pub struct AgentDatagram {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ServiceDatagram {
+    /// As in ClockEcho.
     #[prost(uint32, tag = "1")]
     pub sequence: u32,
+    /// As in ClockEcho; 0: no echo.
     #[prost(uint64, tag = "2")]
     pub sent_ns: u64,
+    /// As in ClockEcho.
     #[prost(uint64, tag = "3")]
     pub received_ns: u64,
+    /// As in ClockEcho.
     #[prost(uint64, tag = "4")]
     pub echoed_ns: u64,
+    /// What is said of starts.
     #[prost(message, repeated, tag = "5")]
     pub orders: ::prost::alloc::vec::Vec<TurnOrder>,
 }
@@ -3840,6 +4170,7 @@ pub struct ServiceDatagram {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TurnNote {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
     /// The run of the gate; another writer replaces the one before.
@@ -3848,6 +4179,7 @@ pub struct TurnNote {
     /// Which start of that run, from 1.
     #[prost(uint64, tag = "3")]
     pub number: u64,
+    /// What became of the start.
     #[prost(enumeration = "turn_note::Kind", tag = "4")]
     pub kind: i32,
     /// 0: the start stands for the whole iteration; k: for its k-th Up phase.
@@ -3862,6 +4194,7 @@ pub struct TurnNote {
 }
 /// Nested message and enum types in `TurnNote`.
 pub mod turn_note {
+    /// What became of a start.
     #[derive(
         Clone,
         Copy,
@@ -3875,6 +4208,7 @@ pub mod turn_note {
     )]
     #[repr(i32)]
     pub enum Kind {
+        /// nobody sends it, and a note with it is left out
         Unspecified = 0,
         /// it has not started, and the permission that was given ahead is taken back
         Withdrawn = 1,
@@ -3917,12 +4251,16 @@ pub mod turn_note {
 #[serde(default)]
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TurnOrder {
+    /// Name of the job.
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
+    /// Writer of the note.
     #[prost(uint64, tag = "2")]
     pub writer: u64,
+    /// Number of the note.
     #[prost(uint64, tag = "3")]
     pub number: u64,
+    /// What is said of the start.
     #[prost(enumeration = "turn_order::Kind", tag = "4")]
     pub kind: i32,
     /// From now on. Of KIND_HOLD: until those ahead have ended. Of KIND_GRANT: how long the start is expected to
@@ -3936,6 +4274,7 @@ pub struct TurnOrder {
 }
 /// Nested message and enum types in `TurnOrder`.
 pub mod turn_order {
+    /// What is said of a start.
     #[derive(
         Clone,
         Copy,
@@ -3949,6 +4288,7 @@ pub mod turn_order {
     )]
     #[repr(i32)]
     pub enum Kind {
+        /// nobody sends it
         Unspecified = 0,
         /// the note has come, and there is nothing else to say
         Heard = 1,

@@ -9,10 +9,39 @@ use prost_types::{
 use serde_json::{Map, Value, json};
 
 /// Numbers of messages, fields and enumerations in the paths of comments (`descriptor.proto`).
-const MESSAGE: i32 = 4;
-const ENUM: i32 = 5;
-const FIELD: i32 = 2;
-const VALUE: i32 = 2;
+pub(crate) const MESSAGE: i32 = 4;
+pub(crate) const ENUM: i32 = 5;
+/// Of an enumeration in a message.
+pub(crate) const NESTED_ENUM: i32 = 4;
+pub(crate) const FIELD: i32 = 2;
+pub(crate) const VALUE: i32 = 2;
+
+/// Codes of errors: each in HTTP, in gRPC, and when it comes. A test of the service holds the first three against what it answers.
+pub(crate) const ERRORS: &[(&str, u16, &str, &str)] = &[
+    ("invalid", 400, "INVALID_ARGUMENT", "the request or a document is wrong"),
+    ("forbidden", 403, "PERMISSION_DENIED", "the role is not enough, or a browser asks for another site's page"),
+    ("not_found", 404, "NOT_FOUND", "no such job, link, fabric or path"),
+    ("method_not_allowed", 405, "UNIMPLEMENTED", "the path has no such method"),
+    (
+        "conflict",
+        409,
+        "ABORTED",
+        "the plan is not at `if_plan_version`; an `idempotency_key` stands for another commit; the job is the scheduler's; a submission of \
+         another content, or a report of a start that is over",
+    ),
+    ("gone", 410, "NOT_FOUND", "a job that was committed under this `idempotency_key` is not committed any more"),
+    ("precondition", 412, "FAILED_PRECONDITION", "no fabric is set, or no scheduler"),
+    (
+        "too_large",
+        413,
+        "RESOURCE_EXHAUSTED",
+        "the body is above `limits.body_mib`, 4 MiB for a list of names, or holds too much, or the answer would",
+    ),
+    ("exhausted", 429, "RESOURCE_EXHAUSTED", "a limit of the service"),
+    ("internal", 500, "INTERNAL", "a mistake of the service"),
+    ("unavailable", 503, "UNAVAILABLE", "the state file cannot be written, or the service is stopping"),
+    ("timeout", 504, "DEADLINE_EXCEEDED", "not done within `limits.request_s`"),
+];
 
 /// The comment at a place, on one line; empty without one.
 pub(crate) fn comment(file: &FileDescriptorProto, path: &[i32]) -> String {
@@ -41,15 +70,15 @@ fn values(of: &EnumDescriptorProto) -> Vec<String> {
     of.value.iter().map(|value| value.name()[prefix..].to_lowercase()).collect()
 }
 
+/// The values of an enumeration, each with what it means.
+pub(crate) fn meanings(file: &FileDescriptorProto, at: usize, of: &EnumDescriptorProto) -> Vec<(String, String)> {
+    let meaning = |(i, name)| (name, comment(file, &[ENUM, at as i32, VALUE, i]));
+    (0..).zip(values(of)).map(meaning).collect()
+}
+
 fn enumeration(file: &FileDescriptorProto, at: usize, of: &EnumDescriptorProto) -> Value {
-    let mut said = vec![comment(file, &[ENUM, at as i32])];
-    for (i, name) in values(of).iter().enumerate() {
-        let text = comment(file, &[ENUM, at as i32, VALUE, i as i32]);
-        if !text.is_empty() {
-            said.push(format!("{name}: {text}."));
-        }
-    }
-    said.retain(|text| !text.is_empty());
+    let meanings = meanings(file, at, of).into_iter().map(|(name, text)| format!("{name}: {text}."));
+    let said: Vec<String> = [comment(file, &[ENUM, at as i32])].into_iter().chain(meanings).collect();
     described(json!({ "type": "string", "enum": values(of) }), &said.join(" "))
 }
 
@@ -132,27 +161,14 @@ pub(crate) fn schemas(
 
 /// The answer of a request that is refused.
 fn error() -> Value {
-    let kinds = [
-        "invalid",
-        "forbidden",
-        "not_found",
-        "method_not_allowed",
-        "conflict",
-        "gone",
-        "precondition",
-        "too_large",
-        "exhausted",
-        "unavailable",
-        "timeout",
-        "internal",
-    ];
+    let codes: Vec<&str> = ERRORS.iter().map(|(code, ..)| *code).collect();
     json!({
         "type": "object",
         "description": "What is wrong, on one line, and mostly what to do about it.",
         "properties": {
-            "code": { "type": "string", "enum": kinds },
-            "message": { "type": "string" },
-            "hint": { "type": "string" },
+            "code": { "type": "string", "enum": codes, "description": "What kind of error it is." },
+            "message": { "type": "string", "description": "What is wrong, with the place and the value, on one line." },
+            "hint": { "type": "string", "description": "What to do about it; absent where nothing is known." },
         },
         "required": ["code", "message"],
     })

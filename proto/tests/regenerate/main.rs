@@ -3,6 +3,8 @@
 
 mod json_schema;
 mod openapi;
+mod prose;
+mod reference;
 mod schemas_fit;
 mod validator;
 
@@ -10,13 +12,20 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use prost::Message as _;
 use prost_types::{
-    DescriptorProto, FieldDescriptorProto, FileDescriptorSet, MethodDescriptorProto,
+    DescriptorProto, EnumDescriptorProto, FieldDescriptorProto, FileDescriptorSet, MethodDescriptorProto,
     field_descriptor_proto::{Label, Type},
+};
+
+use self::{
+    json_schema::{ENUM, FIELD, MESSAGE, NESTED_ENUM, VALUE, comment},
+    openapi::{METHOD, SERVICE},
 };
 
 const FILES: &[&str] = &["antiphase/v1alpha1/types.proto", "antiphase/v1alpha1/topology.proto", "antiphase/v1alpha1/agent.proto"];
 const COMMITTED: &str = "src/generated/antiphase.v1alpha1.rs";
 const DESCRIPTOR: &str = "src/generated/antiphase.v1alpha1.bin";
+/// The API reference, beside the other documents.
+const REFERENCE: &str = "../docs/api.md";
 const PACKAGE: &str = ".antiphase.v1alpha1.";
 
 /// Fields that hold an enumeration, and how it is written in JSON.
@@ -142,4 +151,76 @@ fn the_committed_openapi_and_schema_are_current() {
         let committed: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         assert!(committed == fresh, "{path} is stale; run UPDATE_EXPECT=1 cargo test -p antiphase-proto --test regenerate");
     }
+}
+
+#[test]
+fn the_committed_api_reference_is_current() {
+    let files = protox::compile(FILES, ["."]).unwrap();
+    let fresh = reference::reference(&files, &openapi::openapi(&files, &requested(&files)));
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        fs::write(REFERENCE, &fresh).unwrap();
+    }
+    let committed = fs::read_to_string(REFERENCE).unwrap();
+    assert!(committed == fresh, "{REFERENCE} is stale; run UPDATE_EXPECT=1 cargo test -p antiphase-proto --test regenerate");
+}
+
+/// Everything in the files, of agents too, that has no comment.
+fn uncommented(files: &FileDescriptorSet) -> Vec<String> {
+    let mut out = Vec::new();
+    for file in &files.file {
+        let mut ask = |name: String, path: &[i32]| {
+            if comment(file, path).is_empty() {
+                out.push(name);
+            }
+        };
+        for (service, s) in file.service.iter().zip(0..) {
+            ask(service.name().into(), &[SERVICE, s]);
+            service.method.iter().zip(0..).for_each(|(method, m)| ask(format!("rpc {}", method.name()), &[SERVICE, s, METHOD, m]));
+        }
+        let mut ask_values = |outer: &str, of: &EnumDescriptorProto, path: &[i32]| {
+            let name = format!("{outer}{}", of.name());
+            of.value.iter().zip(0..).for_each(|(value, v)| ask(format!("{name}.{}", value.name()), &[path, &[VALUE, v]].concat()));
+            ask(name, path);
+        };
+        file.enum_type.iter().zip(0..).for_each(|(of, e)| ask_values("", of, &[ENUM, e]));
+        for (message, m) in file.message_type.iter().zip(0..) {
+            let outer = format!("{}.", message.name());
+            message.enum_type.iter().zip(0..).for_each(|(of, e)| ask_values(&outer, of, &[MESSAGE, m, NESTED_ENUM, e]));
+        }
+        for (message, m) in file.message_type.iter().zip(0..) {
+            ask(message.name().into(), &[MESSAGE, m]);
+            let fields = message.field.iter().zip(0..);
+            fields.for_each(|(field, f)| ask(format!("{}.{}", message.name(), field.name()), &[MESSAGE, m, FIELD, f]));
+        }
+    }
+    out
+}
+
+#[test]
+fn every_request_message_field_and_value_is_described() {
+    let files = protox::compile(FILES, ["."]).unwrap();
+    let openapi = openapi::openapi(&files, &requested(&files));
+    assert_eq!(uncommented(&files), [""; 0], "these have no comment in the .proto files");
+    assert_eq!(reference::undescribed(&files, &openapi), [""; 0], "these have no description in the document");
+}
+
+#[test]
+fn what_is_not_described_is_found() {
+    let bare = "syntax = \"proto3\";\npackage antiphase.v1alpha1;\n";
+    let files = protox::compile(FILES, ["."]).unwrap();
+    let mut openapi = openapi::openapi(&files, &requested(&files));
+    openapi["components"]["schemas"]["Job"]["properties"]["gpus"]["description"] = " ".into();
+    openapi["components"]["schemas"]["Slot"].as_object_mut().unwrap().remove("description");
+    openapi["paths"]["/v1alpha1/jobs"]["get"]["summary"] = "".into();
+    openapi["paths"]["/v1alpha1/links"]["get"]["parameters"][0]["description"] = "".into();
+    let found = reference::undescribed(&files, &openapi);
+    assert_eq!(found, ["GET /v1alpha1/jobs", "GET /v1alpha1/links?limit", "Job.gpus", "Slot"]);
+    let text = format!(
+        "{bare}// A.\nmessage A {{ string b = 1; oneof c {{ string d = 2; }} enum E {{ E_UNSPECIFIED = 0; // e\n }} }}\nenum F {{ F_UNSPECIFIED = 0; }}\n"
+    );
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bare");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("a.proto"), text).unwrap();
+    let files = protox::compile(["a.proto"], [&folder]).unwrap();
+    assert_eq!(uncommented(&files), ["F.F_UNSPECIFIED", "F", "A.E", "A.b", "A.d"]);
 }

@@ -6,50 +6,60 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, Fi
 use serde_json::{Map, Value, json};
 
 use crate::{
-    json_schema::{comment, schemas, short},
+    json_schema::{ERRORS, comment, schemas, short},
     messages, reachable,
 };
 
-/// Where each RPC is over HTTP, and the role that it needs.
-const ROUTES: &[(&str, &str, &str, &str)] = &[
-    ("Solve", "post", "/v1alpha1/solve", "evaluate"),
-    ("Evaluate", "post", "/v1alpha1/evaluate", "evaluate"),
-    ("Commit", "post", "/v1alpha1/commit", "admin"),
-    ("Release", "post", "/v1alpha1/release", "admin"),
-    ("SetFabric", "put", "/v1alpha1/fabric", "admin"),
-    ("GetFabric", "get", "/v1alpha1/fabric", "read"),
-    ("GetObserved", "get", "/v1alpha1/fabric/observed", "read"),
-    ("ListJobs", "get", "/v1alpha1/jobs", "read"),
-    ("ListLinks", "get", "/v1alpha1/links", "read"),
-    ("ListExporters", "get", "/v1alpha1/exporters", "read"),
-    ("ListAgents", "get", "/v1alpha1/agents", "read"),
-    ("ListTurns", "get", "/v1alpha1/turns", "read"),
-    ("GetPlan", "get", "/v1alpha1/plan", "read"),
-    ("ListEvents", "get", "/v1alpha1/events", "read"),
-    ("ListAudit", "get", "/v1alpha1/audit", "read"),
-    ("WatchEvents", "get", "/v1alpha1/events/stream", "read"),
-    ("GetTelemetry", "get", "/v1alpha1/telemetry", "read"),
-    ("Submit", "post", "/v1alpha1/submit", "admin"),
-    ("Withdraw", "post", "/v1alpha1/withdraw", "admin"),
-    ("ListSubmissions", "get", "/v1alpha1/submissions", "read"),
-    ("Report", "post", "/v1alpha1/report", "admin"),
+/// Where each RPC is over HTTP, the role that it needs, and to which of [`GROUPS`] it belongs.
+const ROUTES: &[(&str, &str, &str, &str, &str)] = &[
+    ("Solve", "post", "/v1alpha1/solve", "evaluate", "ask"),
+    ("Evaluate", "post", "/v1alpha1/evaluate", "evaluate", "ask"),
+    ("Commit", "post", "/v1alpha1/commit", "admin", "change"),
+    ("Release", "post", "/v1alpha1/release", "admin", "change"),
+    ("SetFabric", "put", "/v1alpha1/fabric", "admin", "change"),
+    ("GetFabric", "get", "/v1alpha1/fabric", "read", "see"),
+    ("GetObserved", "get", "/v1alpha1/fabric/observed", "read", "see"),
+    ("ListJobs", "get", "/v1alpha1/jobs", "read", "see"),
+    ("ListLinks", "get", "/v1alpha1/links", "read", "see"),
+    ("ListExporters", "get", "/v1alpha1/exporters", "read", "see"),
+    ("ListAgents", "get", "/v1alpha1/agents", "read", "see"),
+    ("ListTurns", "get", "/v1alpha1/turns", "read", "see"),
+    ("GetPlan", "get", "/v1alpha1/plan", "read", "see"),
+    ("ListEvents", "get", "/v1alpha1/events", "read", "follow"),
+    ("ListAudit", "get", "/v1alpha1/audit", "read", "see"),
+    ("WatchEvents", "get", "/v1alpha1/events/stream", "read", "follow"),
+    ("GetTelemetry", "get", "/v1alpha1/telemetry", "read", "see"),
+    ("Submit", "post", "/v1alpha1/submit", "admin", "change"),
+    ("Withdraw", "post", "/v1alpha1/withdraw", "admin", "change"),
+    ("ListSubmissions", "get", "/v1alpha1/submissions", "read", "see"),
+    ("Report", "post", "/v1alpha1/report", "admin", "change"),
 ];
 
 /// What has no RPC: path, what it is, the type of its answer, the role that it needs.
 const OTHERS: &[(&str, &str, &str, &str)] = &[
     ("/healthz", "Alive: requests are answered.", "text/plain", ""),
-    ("/readyz", "Whether changes can be taken.", "text/plain", ""),
+    ("/readyz", "Whether changes can be taken: 200, or 503 with the reason.", "text/plain", ""),
     ("/metrics", "Metrics for Prometheus.", "text/plain", "read"),
-    ("/openapi.json", "This document.", "application/json", "read"),
+    ("/openapi.json", "The HTTP interface as OpenAPI 3.1.", "application/json", "read"),
     ("/schema.json", "The messages as JSON Schema.", "application/json", "read"),
+];
+
+/// What requests are for.
+const GROUPS: &[(&str, &str)] = &[
+    ("ask", "Questions that change nothing."),
+    ("change", "Changes of the plan, of the fabric and of the scheduler's queue: durable when they are answered."),
+    ("see", "What is in force, and how it does."),
+    ("follow", "What happens, as it happens."),
+    ("draw", "Pictures in SVG."),
+    ("process", "The program itself."),
 ];
 
 const DESCRIPTION: &str = "Which jobs should share which links, and when each may send. Roles stand in the client's certificate; \
     without certificates the service listens on loopback and everybody is admin. Keys that are not known are refused. Requests may \
     also be written as protobuf's own JSON has them: keys in camelCase, whole numbers as text, whole names of enumerations.";
 
-const SERVICE: i32 = 6;
-const METHOD: i32 = 2;
+pub(crate) const SERVICE: i32 = 6;
+pub(crate) const METHOD: i32 = 2;
 const MESSAGE: i32 = 4;
 const FIELD: i32 = 2;
 
@@ -74,11 +84,12 @@ pub(crate) fn openapi(files: &FileDescriptorSet, requests: &BTreeSet<String>) ->
     let (file, service) = files.file.iter().find_map(|file| Some((file, file.service.first()?))).unwrap();
     let mut left: BTreeSet<&str> = ROUTES.iter().map(|(rpc, ..)| *rpc).collect();
     for (at, method) in service.method.iter().enumerate() {
-        let (rpc, verb, path, role) = ROUTES.iter().find(|(rpc, ..)| *rpc == method.name()).expect("an RPC has a route");
+        let (rpc, verb, path, role, group) = ROUTES.iter().find(|(rpc, ..)| *rpc == method.name()).expect("an RPC has a route");
         left.remove(rpc);
         let input = messages(files).find(|m| m.name() == short(method.input_type())).unwrap();
         let mut operation = json!({
             "operationId": rpc,
+            "tags": [group],
             "summary": comment(file, &[SERVICE, 0, METHOD, at as i32]),
             "x-antiphase-role": role,
             "responses": { "200": answered(rpc, short(method.output_type())), "default": refused() },
@@ -98,7 +109,7 @@ pub(crate) fn openapi(files: &FileDescriptorSet, requests: &BTreeSet<String>) ->
     for (path, summary, kind, role) in OTHERS {
         let schema = if *kind == "text/plain" { json!({ "type": "string" }) } else { json!({ "type": "object" }) };
         let said = json!({ "200": { "description": "As asked.", "content": { *kind: { "schema": schema } } }, "default": refused() });
-        let mut operation = json!({ "summary": summary, "responses": said });
+        let mut operation = json!({ "tags": ["process"], "summary": summary, "responses": said });
         if !role.is_empty() {
             operation["x-antiphase-role"] = (*role).into();
         }
@@ -112,6 +123,8 @@ pub(crate) fn openapi(files: &FileDescriptorSet, requests: &BTreeSet<String>) ->
     json!({
         "openapi": "3.1.0",
         "info": { "title": "Antiphase topology service", "version": "v1alpha1", "description": DESCRIPTION, "license": { "name": "Apache-2.0", "identifier": "Apache-2.0" } },
+        "tags": GROUPS.iter().map(|(name, text)| json!({ "name": name, "description": text })).collect::<Vec<_>>(),
+        "x-antiphase-errors": errors(),
         "servers": [{ "url": "http://127.0.0.1:7480" }],
         "security": [{ "certificate": [] }, {}],
         "paths": paths,
@@ -120,6 +133,12 @@ pub(crate) fn openapi(files: &FileDescriptorSet, requests: &BTreeSet<String>) ->
             "schemas": schemas(files, requests, &used(files), "#/components/schemas/"),
         },
     })
+}
+
+/// What the codes of errors are in HTTP and in gRPC.
+fn errors() -> Value {
+    let one = |(code, http, grpc, when): &(&str, u16, &str, &str)| json!({ "code": code, "http": http, "grpc": grpc, "when": when });
+    ERRORS.iter().map(one).collect()
 }
 
 fn reference(message: &str) -> Value {
@@ -187,17 +206,18 @@ fn key_schema(field: &FieldDescriptorProto) -> Value {
 fn solve_keys() -> Value {
     let text = json!({ "type": "string" });
     json!([
-        key("mode", &json!({ "type": "string", "enum": ["exact", "cassini"] }), "Exact when not said."),
+        key("mode", &json!({ "type": "string", "enum": ["exact", "cassini"] }), "Rules of the solver; exact when not said."),
         key("robust", &json!({ "type": "integer", "minimum": 0 }), "Allow for this much drift, in the scenario's ticks."),
-        key("shifts", &json!({ "type": "array", "items": text }), "Only evaluate these shifts: JOB=TICKS."),
+        key("shifts", &json!({ "type": "array", "items": text }), "Only evaluate these shifts: `JOB=TICKS`."),
     ])
 }
 
 fn map() -> Value {
     let text = json!({ "type": "string" });
-    let picture = json!({ "description": "The picture; 204 where no fabric is set.", "content": content("image/svg+xml", &text) });
+    let picture = json!({ "description": "The picture.", "content": content("image/svg+xml", &text) });
     json!({
         "operationId": "DrawMap",
+        "tags": ["draw"],
         "summary": "The fabric, its links coloured by score under the committed shifts.",
         "x-antiphase-role": "read",
         "parameters": [
@@ -215,6 +235,7 @@ fn history() -> Value {
     let whole = json!({ "type": "integer", "minimum": 0 });
     json!({
         "operationId": "DrawHistory",
+        "tags": ["draw"],
         "summary": "Scores, iterations, marks and waits of the last hour or day, a sample each minute, over restarts of the service.",
         "x-antiphase-role": "read",
         "parameters": [
@@ -228,11 +249,12 @@ fn history() -> Value {
 
 fn iterations() -> Value {
     let text = json!({ "type": "string" });
-    let picture = json!({ "description": "The picture; 204 where nothing was measured.", "content": content("image/svg+xml", &text) });
-    let mut job = key("job", &text, "Its name.");
+    let picture = json!({ "description": "The picture.", "content": content("image/svg+xml", &text) });
+    let mut job = key("job", &text, "Name of the job.");
     job["required"] = true.into();
     json!({
         "operationId": "DrawIterations",
+        "tags": ["draw"],
         "summary": "How long the last iterations of one job took: which share of them at most so long.",
         "x-antiphase-role": "read",
         "parameters": [job, key("fragment", &json!({ "type": "boolean" }), "Without its style, for a page that has it.")],
@@ -244,35 +266,37 @@ fn export() -> Value {
     let text = json!({ "type": "string" });
     let list = json!({ "type": "object", "description": "A List of Kubernetes." });
     let kinds = json!({ "text/plain": { "schema": text }, "application/json": { "schema": list } });
-    let document = json!({ "description": "The document, with an ETag.", "content": kinds });
+    let document = json!({ "description": "The document, with an `ETag`.", "content": kinds });
     let names = ["native", "slurm-yaml", "slurm-conf", "kubernetes-labels", "hyper-node"];
     let mut format = key("format", &json!({ "type": "string", "enum": names }), "As of `antiphase fabric export`.");
     format["required"] = true.into();
     json!({
         "operationId": "ExportFabric",
-        "summary": "The fabric for another scheduler. What the format cannot say is in headers x-antiphase-note.",
+        "tags": ["see"],
+        "summary": "The fabric for another scheduler. What the format cannot say is in headers `x-antiphase-note`.",
         "x-antiphase-role": "read",
         "parameters": [
             format,
-            key("label_keys", &text, "For kubernetes-labels: topograph, nvidia, or a key with {tier} in it."),
-            key("json", &json!({ "type": "boolean" }), "For kubernetes-labels and hyper-node: the manifests as one list in JSON."),
+            key("label_keys", &text, "For `kubernetes-labels`: `topograph`, `nvidia`, or a key with `{tier}` in it."),
+            key("json", &json!({ "type": "boolean" }), "For `kubernetes-labels` and `hyper-node`: the manifests as one list in JSON."),
         ],
-        "responses": { "200": document, "304": { "description": "The document is that of If-None-Match." }, "default": refused() },
+        "responses": { "200": document, "304": { "description": "The document is that of `If-None-Match`." }, "default": refused() },
     })
 }
 
 fn circles() -> Value {
     let text = json!({ "type": "string" });
-    let picture = json!({ "description": "The picture; 204 where the link carries no job.", "content": content("image/svg+xml", &text) });
-    let mut link = key("link", &text, "Its id.");
+    let picture = json!({ "description": "The picture.", "content": content("image/svg+xml", &text) });
+    let mut link = key("link", &text, "Name of the link.");
     link["required"] = true.into();
     json!({
         "operationId": "DrawCircles",
+        "tags": ["draw"],
         "summary": "The circles of one link, before and after the committed shifts; where two jobs have no common turn, their phases against each other; where more have none, a timeline.",
         "x-antiphase-role": "read",
         "parameters": [
             link,
-            key("colour", &json!({ "type": "array", "items": text }), "SLOT:JOB gives a job one of the 24 colours."),
+            key("colour", &json!({ "type": "array", "items": text }), "`SLOT:JOB` gives a job one of the 24 colours."),
             key("fragment", &json!({ "type": "boolean" }), "Without its style, for a page that has it."),
         ],
         "responses": { "200": picture, "204": { "description": "The link carries no job." }, "default": refused() },

@@ -63,6 +63,11 @@ fn every_block_of_operating_runs() {
 }
 
 #[test]
+fn every_block_of_the_api_reference_runs() {
+    runs("docs/api.md");
+}
+
+#[test]
 fn every_block_of_scheduler_runs() {
     runs("docs/scheduler.md");
 }

@@ -158,6 +158,13 @@ curl -s -H 'content-type: application/json' -d '{"jobs": [{"id": "a", "model": {
         serve: SERVE,
         ..Page::NONE
     },
+    Page {
+        path: "docs/api.md",
+        serve: SERVE,
+        // The answer of the request before it.
+        checked: &[("{\n    \"", Check::Run("python3 -m json.tool --sort-keys answer.json | diff - block"))],
+        ..Page::NONE
+    },
     Page { path: "docs/scheduler.md", ..Page::NONE },
     Page {
         path: "docs/agent.md",

@@ -198,3 +198,51 @@ impl From<ApiError> for tonic::Status {
         Self::new(error.kind.grpc(), message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    const ALL: [Kind; 12] = [
+        Kind::Invalid,
+        Kind::Forbidden,
+        Kind::NotFound,
+        Kind::Method,
+        Kind::Conflict,
+        Kind::Gone,
+        Kind::Precondition,
+        Kind::TooLarge,
+        Kind::Exhausted,
+        Kind::Unavailable,
+        Kind::Timeout,
+        Kind::Internal,
+    ];
+
+    /// `InvalidArgument` as documents of gRPC write it.
+    fn written(code: tonic::Code) -> String {
+        let name = format!("{code:?}");
+        let spaced: String =
+            name.chars().flat_map(|c| c.is_uppercase().then_some('_').into_iter().chain([c.to_ascii_uppercase()])).collect();
+        spaced.trim_start_matches('_').to_owned()
+    }
+
+    #[test]
+    fn the_document_has_the_codes_of_errors_as_they_are_answered() {
+        // A kind that comes has to be listed above: this match does not compile without it.
+        ALL.iter().for_each(|kind| match kind {
+            Kind::Invalid | Kind::Forbidden | Kind::NotFound | Kind::Method | Kind::Conflict | Kind::Gone => {}
+            Kind::Precondition | Kind::TooLarge | Kind::Exhausted | Kind::Unavailable | Kind::Timeout | Kind::Internal => {}
+        });
+        let answered: BTreeSet<_> =
+            ALL.iter().map(|kind| (kind.code().to_owned(), kind.status().as_u16().to_string(), written(kind.grpc()))).collect();
+        let document: Value = serde_json::from_str(proto::schema::OPENAPI).unwrap();
+        let text = |error: &Value, key: &str| error[key].as_str().unwrap().to_owned();
+        let told = |error: &Value| (text(error, "code"), error["http"].to_string(), text(error, "grpc"));
+        let told: BTreeSet<_> = document["x-antiphase-errors"].as_array().unwrap().iter().map(told).collect();
+        assert_eq!(answered, told);
+    }
+}
