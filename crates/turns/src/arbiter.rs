@@ -14,6 +14,7 @@ use crate::{
     Action, Ask, Because, Event, Group,
     demand::{Demand, Left, Profile},
     learned::{Learned, lease},
+    links::{Links, Present},
     opponents::Opponents,
     room::Room,
 };
@@ -67,8 +68,7 @@ impl Job {
 pub struct Arbiter {
     jobs: Vec<Job>,
     limits: Vec<Rate>,
-    /// Per link: the jobs that send on it or have a permission ahead. They are few, whatever the group.
-    present: Vec<Vec<u32>>,
+    links: Links,
     ahead: bool,
     /// Whether those that wait are told how long.
     tells: bool,
@@ -97,7 +97,7 @@ impl Arbiter {
         };
         Self {
             jobs: (0..).zip(group.members).map(job).collect(),
-            present: group.limits.iter().map(|_| Vec::new()).collect(),
+            links: Links::new(group.limits.len()),
             limits: group.limits,
             ahead: group.ahead,
             tells: true,
@@ -214,7 +214,7 @@ impl Arbiter {
 
     /// The opponents of a job that send or have a permission ahead on one of its links, ascending.
     fn opponents_present(&self, of: &Job) -> Vec<u32> {
-        let mut near: Vec<u32> = of.profile.peaks().flat_map(|(link, _)| self.present[link as usize].iter().copied()).collect();
+        let mut near: Vec<u32> = of.profile.links().flat_map(|link| self.links.on(link)).collect();
         near.retain(|o| of.opponents.has(*o));
         near.sort_unstable();
         near.dedup();
@@ -357,14 +357,14 @@ impl Arbiter {
             return self.release(job, since, ask, Because::Bound);
         }
         let demand = self.jobs[job as usize].demand(ask);
-        let known = self.look_at_links(job, &demand);
-        if known && self.room.fits(&demand, self.now.0, &self.limits) && self.may_overtake(job, since) {
+        // Where somebody may start at any time, no time can be told.
+        let fits_at = if self.look_at_links(job, &demand) { self.room.first_fit(&demand, self.now, until, &self.limits) } else { until };
+        if fits_at == self.now && self.may_overtake(job, since) {
             self.overtake(job, since);
             return self.release(job, since, ask, Because::Free);
         }
-        // Whoever has a permission ahead may start at any time, so no time can be told before it starts or gives the permission back.
-        let fits_at = if known { self.room.fits_after(&demand, self.now, &self.limits) } else { None };
-        let again = fits_at.map_or(until, |at| at.min(until));
+        // Whoever fits and may not go hears when the one that it overtook leaves the queue.
+        let again = if fits_at > self.now { fits_at } else { until };
         self.set_timer(job, Some(again));
         self.tell(job, since, until);
     }
@@ -448,27 +448,22 @@ impl Arbiter {
         lease
     }
 
-    /// Gathers what the opponents of `job` still send on the links of a start; false where one of them has a permission ahead.
-    fn look_at_links(&mut self, job: u32, demand: &Demand) -> bool {
-        let mut room = core::mem::take(&mut self.room);
-        room.clear();
-        let known = demand.links.iter().all(|(link, _)| room.add_link(|left| self.left_on(job, *link, left)));
-        self.room = room;
-        known
-    }
-
-    /// Adds what the opponents of `job` still send on a link; false where one of them has a permission ahead, which
+    /// Gathers what the opponents of `job` still send on the links of a start; false where one of them has a permission ahead, which
     /// was asked back when this job came.
-    fn left_on(&self, job: u32, link: u32, out: &mut Vec<Left>) -> bool {
-        let opponents = &self.jobs[job as usize].opponents;
-        for other in self.present[link as usize].iter().filter(|o| opponents.has(**o)) {
-            match &self.jobs[*other as usize].doing {
-                Doing::Sending { start, lease, demand } => demand.left(link, *start, *lease, self.now, out),
-                Doing::Ahead { .. } => return false,
-                Doing::Away | Doing::Waiting { .. } => {}
+    fn look_at_links(&mut self, job: u32, demand: &Demand) -> bool {
+        let Self { jobs, links, room, now, .. } = self;
+        let opponents = &jobs[job as usize].opponents;
+        let left = |here: Present, out: &mut Vec<Left>| match &jobs[here.job as usize].doing {
+            Doing::Sending { start, lease, demand } => {
+                demand.left(here.nth, *start, *lease, *now, out);
+                true
             }
-        }
-        true
+            // It may start at any time.
+            Doing::Ahead { .. } => false,
+            Doing::Away | Doing::Waiting { .. } => true,
+        };
+        room.clear();
+        demand.links.iter().all(|(link, _)| links.look(*link, *now, |other| opponents.has(other), left, room))
     }
 
     /// Whether no opponent that came before and still waits was overtaken by this job already.
@@ -570,22 +565,23 @@ impl Arbiter {
         }
     }
 
-    /// Changes what a job does, and keeps `present`.
+    /// Changes what a job does, and keeps who is on its links.
     fn set_doing(&mut self, job: u32, doing: Doing) {
         let is_present = |d: &Doing| matches!(d, Doing::Sending { .. } | Doing::Ahead { .. });
         let state = &mut self.jobs[job as usize];
         let before = core::mem::replace(&mut state.doing, doing);
         let (was, is) = (is_present(&before), is_present(&state.doing));
-        if was != is {
-            for (link, _) in state.profile.peaks() {
-                let here = &mut self.present[link as usize];
-                if is { here.push(job) } else { here.retain(|j| *j != job) }
-            }
+        if was || is {
+            let nth_links = (0..).zip(state.profile.links());
+            nth_links.for_each(|(nth, link)| self.links.change(link, Present { job, nth }, is));
         }
     }
 
     fn set_timer(&mut self, job: u32, due: Option<FabricTime>) {
         let before = core::mem::replace(&mut self.jobs[job as usize].due, due);
+        if before == due {
+            return;
+        }
         if let Some(at) = before {
             self.timers.remove(&(at, job));
         }

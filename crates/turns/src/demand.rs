@@ -47,9 +47,9 @@ impl Profile {
         Self { uses, phases, last: None }
     }
 
-    /// The links that the job uses, and the highest rate on each.
-    pub(crate) fn peaks(&self) -> impl Iterator<Item = (u32, Rate)> {
-        self.uses.iter().map(|u| (u.link, u.ups.iter().map(|up| up.rate).max().unwrap_or(Rate(0))))
+    /// The links that the job uses, in the order in which a [`Demand`] has them.
+    pub(crate) fn links(&self) -> impl Iterator<Item = u32> {
+        self.uses.iter().map(|u| u.link)
     }
 
     /// Whether an ask begins an iteration.
@@ -108,15 +108,10 @@ pub(crate) struct Left {
 }
 
 impl Demand {
-    /// The spans on a link; empty where it is not used.
-    pub(crate) fn on(&self, link: u32) -> &[Span] {
-        self.links.iter().find(|(l, _)| *l == link).map_or(&[], |(_, spans)| spans)
-    }
-
-    /// What a start at `start` with a lease until `lease` still sends on a link from `now` on. A span that is the last on this link
+    /// What a start at `start` with a lease until `lease` still sends on its `nth` link from `now` on. A span that is the last on this link
     /// ends when the end is told, so from its beginning on it may last until the lease ends.
-    pub(crate) fn left(&self, link: u32, start: FabricTime, lease: FabricTime, now: FabricTime, out: &mut Vec<Left>) {
-        let spans = self.on(link);
+    pub(crate) fn left(&self, nth: u32, start: FabricTime, lease: FabricTime, now: FabricTime, out: &mut Vec<Left>) {
+        let Some((_, spans)) = self.links.get(nth as usize) else { return };
         for (i, span) in spans.iter().enumerate() {
             let (from, to) = (start.0.saturating_add(span.from), start.0.saturating_add(span.to));
             let under_way = i + 1 == spans.len() && from <= now.0;

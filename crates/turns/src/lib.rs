@@ -42,6 +42,7 @@ mod arbiter;
 mod demand;
 mod event;
 mod learned;
+mod links;
 mod opponents;
 mod room;
 
