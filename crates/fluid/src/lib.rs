@@ -33,7 +33,6 @@ mod rates;
 mod run;
 mod share;
 mod steady;
-mod timers;
 mod trial;
 mod varied;
 
@@ -54,7 +53,6 @@ pub use share::{
     Sharing,
     weighted::{WEIGHT_ONE, WeightedSharing},
 };
-pub use timers::Timers;
 pub use trial::{Begin, Trial, TrialTimes};
 
 /// Default lateness that still starts at once, in thousandths of the period: 15 % held real jobs in phase on a busy

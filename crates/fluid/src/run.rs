@@ -2,6 +2,8 @@
 
 use alloc::{vec, vec::Vec};
 
+use turns::Timers;
+
 use crate::{
     EVENTS_PER_JOB_MAX, WORK_MAX,
     asking::Asking,
@@ -9,7 +11,6 @@ use crate::{
     layout::Layout,
     share::Sharing,
     steady::{Measured, Meter, Steady},
-    timers::Timers,
     varied::{Jitter, Length},
 };
 

@@ -11,7 +11,7 @@ use alloc::{
 use units::{FabricTime, Nanos, Rate};
 
 use crate::{
-    Action, Ask, Because, Event, Group,
+    Action, Ask, Because, Event, Group, Timers,
     demand::{Demand, Left, Profile},
     learned::{Learned, lease},
     links::{Links, Present},
@@ -52,8 +52,6 @@ struct Job {
     begun: FabricTime,
     /// When it ended last, if no permission was given ahead since.
     ended: Option<FabricTime>,
-    /// Its entry in the timers.
-    due: Option<FabricTime>,
 }
 
 impl Job {
@@ -75,7 +73,8 @@ pub struct Arbiter {
     open: bool,
     /// Those that wait, in the order in which they came.
     queue: BTreeSet<(FabricTime, u32)>,
-    timers: BTreeSet<(FabricTime, u32)>,
+    /// When each job is looked at again.
+    timers: Timers,
     actions: VecDeque<Action>,
     /// Reused, so that asking allocates nothing.
     room: Room,
@@ -93,7 +92,7 @@ impl Arbiter {
             let profile = Profile::new(uses);
             let learned = Learned::default();
             let (asked, begun, doing) = (Ask::Iteration, FabricTime(0), Doing::Away);
-            Job { profile, iteration: member.iteration, opponents, learned, doing, asked, begun, ended: None, due: None }
+            Job { profile, iteration: member.iteration, opponents, learned, doing, asked, begun, ended: None }
         };
         Self {
             jobs: (0..).zip(group.members).map(job).collect(),
@@ -103,7 +102,7 @@ impl Arbiter {
             tells: true,
             open: false,
             queue: BTreeSet::new(),
-            timers: BTreeSet::new(),
+            timers: Timers::stopped(n as usize),
             actions: VecDeque::new(),
             room: Room::default(),
             now: FabricTime(0),
@@ -175,7 +174,7 @@ impl Arbiter {
     /// When to call [`Arbiter::handle`] with [`Event::Tick`], if nothing happens before.
     #[must_use]
     pub fn deadline(&self) -> Option<FabricTime> {
-        self.timers.first().map(|(at, _)| *at)
+        Some(FabricTime(self.timers.first())).filter(|at| at.0 < u64::MAX)
     }
 
     /// Whether the job sends now, as far as is known, and when its lease ends.
@@ -552,11 +551,9 @@ impl Arbiter {
 
     fn tick(&mut self) {
         // Ends: a timer is set for now only for a job in a list `overtaken_by`, and each list is emptied once. All others are set for later.
-        while let Some(&(at, job)) = self.timers.first()
-            && at <= self.now
-        {
-            self.set_timer(job, None);
-            match self.jobs[job as usize].doing {
+        while let Some(due) = self.timers.take_due(self.now.0) {
+            let job = due as u32;
+            match self.jobs[due].doing {
                 Doing::Waiting { .. } => self.consider(job),
                 // The lease is over, or the permission was never given back.
                 Doing::Sending { .. } | Doing::Ahead { withdrawn: Some(_) } => self.away(job),
@@ -578,15 +575,6 @@ impl Arbiter {
     }
 
     fn set_timer(&mut self, job: u32, due: Option<FabricTime>) {
-        let before = core::mem::replace(&mut self.jobs[job as usize].due, due);
-        if before == due {
-            return;
-        }
-        if let Some(at) = before {
-            self.timers.remove(&(at, job));
-        }
-        if let Some(at) = due {
-            self.timers.insert((at, job));
-        }
+        self.timers.set(job as usize, due.map_or(u64::MAX, |at| at.0));
     }
 }

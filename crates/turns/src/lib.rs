@@ -45,6 +45,7 @@ mod learned;
 mod links;
 mod opponents;
 mod room;
+mod timers;
 
 use alloc::vec::Vec;
 
@@ -53,6 +54,7 @@ use units::{Nanos, Rate};
 pub use arbiter::{Activity, Arbiter, WITHDRAW_WITHIN};
 pub use event::{Action, Because, Event};
 pub use learned::{ENDS_MISSED_MAX, LEASE_GRACE};
+pub use timers::Timers;
 
 /// What a start is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ mod turns;
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use fluid::Timers;
+use ::turns::Timers;
 use gate_core::{Decision, Hold, PhaseLock, Reason, Schedule, StepOutcome, TurnWait, Verdict};
 use units::Nanos;
 

@@ -8,7 +8,7 @@ const WALKED_MAX: usize = 64;
 /// The time of every timer. Of many, in a tree of minima: setting one and finding the earliest cost a logarithm of their number, where
 /// a walk over all of them costs their number, at each of as many events again. A time of `u64::MAX` is that of a timer that does
 /// not run. At one time, timers are due in the order of their numbers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Timers {
     /// Node `i` is the minimum of nodes `2i` and `2i + 1`; the leaves are the last `width`. Of few timers there are only leaves.
     tree: Vec<u64>,
@@ -95,7 +95,8 @@ impl Timers {
     }
 
     /// The only timer whose time is `now`, which is no later than any time; `None` if there are several.
-    pub(crate) fn only(&self, now: u64) -> Option<usize> {
+    #[must_use]
+    pub fn only(&self, now: u64) -> Option<usize> {
         if self.is_walked() {
             // Both are counted without a branch for each timer: which one is due is different each time.
             let (mut count, mut last) = (0u32, 0);
@@ -119,7 +120,8 @@ impl Timers {
     }
 
     /// The first timer at or after `from` whose time is `now`, which is no later than any time.
-    pub(crate) fn due(&self, now: u64, from: usize) -> Option<usize> {
+    #[must_use]
+    pub fn due(&self, now: u64, from: usize) -> Option<usize> {
         if self.is_walked() {
             // At the end of time, the leaves without a timer look due as well.
             return (from..self.timers).find(|timer| self.tree[*timer] == now);
