@@ -105,7 +105,7 @@ impl Component<'_> {
                 continue;
             }
             let reason = if paying.contains(&slowest) {
-                TurnReason::Round { time: times[slowest] }
+                TurnReason::Round { time: times[slowest], full: self.most_sent(&step) > self.alone(slowest).0 }
             } else {
                 let payment = |j: &usize| Payment {
                     job: self.name(*j),
@@ -118,6 +118,17 @@ impl Component<'_> {
             out.push(self.about(&step, reason));
         }
         out
+    }
+
+    /// How long these jobs send on one link alone, one after the other: of the link where that is longest.
+    fn most_sent(&self, jobs: &[usize]) -> u64 {
+        let solved = &self.part.solved;
+        let links = solved.content.links.iter().zip(&solved.demands);
+        let sent = links.map(|(link, demands)| {
+            let ours = link.members.iter().zip(demands).filter(|((job, _), _)| jobs.contains(&(*job as usize)));
+            ours.flat_map(|(_, phases)| phases.iter()).map(|phase| phase.end.0 - phase.start.0).sum()
+        });
+        sent.max().unwrap_or(0)
     }
 
     /// The mean over these jobs, and the time above capacity of all links of the component.

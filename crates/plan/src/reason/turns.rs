@@ -39,10 +39,12 @@ pub enum TurnReason {
         /// The others that take longer by turns than alone.
         paying: Vec<Payment>,
     },
-    /// What they send one after the other is longer than any of their iterations, so that is what all take.
+    /// All of them wait, the slowest one too.
     Round {
-        /// How long that is.
+        /// How long they take then.
         time: Nanos,
+        /// Whether what they send on some link, one after the other, is longer than any of their iterations alone.
+        full: bool,
     },
     /// They go as they come, because turns bring no time.
     AsTheyCome {
@@ -51,7 +53,7 @@ pub enum TurnReason {
         /// What they would take if all who can exceed a link together took turns.
         everybody: Brought,
     },
-    /// Other turns bring less time above capacity, and no time.
+    /// Other turns bring less time above capacity.
     Quieter {
         /// What they do now.
         now: Brought,
@@ -158,12 +160,13 @@ impl TurnReason {
                 }
                 if rest.is_empty() { Ok(()) } else { write!(f, "; and {} more", rest.len()) }
             }
-            Self::Round { time } => {
-                write!(
-                    f,
-                    "{jobs} take {} by turns: what they send one after the other is longer than any of their iterations alone",
-                    About(*time)
-                )
+            Self::Round { time, full } => {
+                write!(f, "{jobs} take {} by turns: ", About(*time))?;
+                f.write_str(if *full {
+                    "what they send one after the other is longer than any of their iterations alone"
+                } else {
+                    "their demands fit badly, so each of them waits for others"
+                })
             }
             Self::AsTheyCome { free, everybody } => {
                 write!(f, "{jobs} go as they come, {:.3} times alone on average: ", free.time)?;
@@ -181,7 +184,8 @@ impl TurnReason {
                 write!(f, " instead of {})", Percent(free.overlap))
             }
             Self::Quieter { now, quiet } => {
-                write!(f, "turns of {jobs} bring quiet, not time: links above capacity for {} of the time in use", Percent(quiet.overlap))?;
+                let not_time = if quiet.time > now.time - GAIN_MIN { ", not time" } else { "" };
+                write!(f, "turns of {jobs} bring quiet{not_time}: links above capacity for {} of the time in use", Percent(quiet.overlap))?;
                 write!(f, " instead of {}, at {:.3} times alone on average instead of {:.3}", Percent(now.overlap), quiet.time, now.time)?;
                 f.write_str("; the objective quiet chooses them")
             }
@@ -241,8 +245,12 @@ mod tests {
         let many = say(&["a", "b"], pace(vec![pay("a", 354 * MS); 6]));
         assert!(many.matches("; a takes").count() == 3 && many.ends_with("; and 2 more"), "{many}");
         assert_eq!(
-            say(&["a", "b"], TurnReason::Round { time: Nanos(280_049_000) }),
+            say(&["a", "b"], TurnReason::Round { time: Nanos(280_049_000), full: true }),
             "a and b take 280 ms by turns: what they send one after the other is longer than any of their iterations alone"
+        );
+        assert_eq!(
+            say(&["a", "b"], TurnReason::Round { time: Nanos(280_049_000), full: false }),
+            "a and b take 280 ms by turns: their demands fit badly, so each of them waits for others"
         );
     }
 
