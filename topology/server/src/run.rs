@@ -34,7 +34,7 @@ use crate::{
     discovery::Discovery,
     events::EventLog,
     history::{self, History},
-    http::{Accepted, Acceptor, Stream, router, serve},
+    http::{Accepted, Acceptor, Stream, router, serve, while_starting},
     learning::Learning,
     logs::{self, LevelHandle},
     metrics::Metrics,
@@ -166,9 +166,14 @@ async fn service(mut config: Config, reload: Arc<Reload>) -> Result<(), Failure>
     decide_control(&mut config, &loaded);
     // The configuration was checked.
     let ecmp: Ecmp = config.ecmp.parse().map_err(|e| other(&e))?;
-    let controller = Controller::start(&plan(&config, ecmp), file, loaded, around.clone())
-        .map_err(|problem| Failure::Other(format!("{}: {problem}", config.state.display())))?;
-    let result = beside(&controller, config, signals, &around, &reload).await;
+    // The port is taken first: a start that fails for it has done nothing, and whoever asks during a long start is told of it.
+    let bound = Bound::new(config.listen, &reload.tls, &config.agents.settings()).await?;
+    let (planning, surroundings) = (plan(&config, ecmp), around.clone());
+    // Turns of hundreds of jobs are predicted for a second, for which no thread of the runtime may be taken.
+    let start = tokio::task::spawn_blocking(move || Controller::start(&planning, file, loaded, surroundings));
+    let controller = while_starting(&bound.listener, &bound.acceptor, start).await.map_err(|e| other(&e))?;
+    let controller = controller.map_err(|problem| Failure::Other(format!("{}: {problem}", config.state.display())))?;
+    let result = beside(&controller, bound, config, signals, &around, &reload).await;
     // `stop` waits for the disk, which no thread of the runtime may do. Whatever went wrong, the controller ends what it began and
     // closes the file.
     tokio::task::spawn_blocking(|| controller.stop()).await.map_err(|e| other(&e))?;
@@ -179,12 +184,13 @@ async fn service(mut config: Config, reload: Arc<Reload>) -> Result<(), Failure>
 /// All that runs beside the controller: interface, scheduler and listeners, from their start to their end.
 async fn beside(
     controller: &Controller,
+    bound: Bound,
     config: Config,
     signals: Signals,
     around: &Surroundings,
     reload: &Arc<Reload>,
 ) -> Result<(), Failure> {
-    let (address, settings, state) = (config.listen, config.agents.settings(), config.state.clone());
+    let (settings, state) = (config.agents.settings(), config.state.clone());
     let (latest, current) = watch::channel(Arc::new(config));
     let sessions = Arc::new(quic::Stats::default());
     let (discovery, learning) = (Discovery::default(), Learning::default());
@@ -217,15 +223,10 @@ async fn beside(
     api.keep_history(kept.unwrap_or_default());
     api.hear_switches(switches);
     let scheduler = start_scheduler(&api, controller, around).await?;
-    // The port is taken first: a start that fails for it leaves no fabric in the state file, which the next start would keep. The
-    // fabric is in force before anybody is answered: no client finds a service without the fabric that it was given.
-    let started = match bind(address, &reload.tls, &settings).await {
+    // The fabric is in force before anybody is answered from it: no client finds a service without the fabric that it was given.
+    let result = match while_starting(&bound.listener, &bound.acceptor, first_fabric(&api)).await {
         Err(failure) => Err(failure),
-        Ok(bound) => first_fabric(&api).await.map(|()| bound),
-    };
-    let result = match started {
-        Err(failure) => Err(failure),
-        Ok(bound) => {
+        Ok(()) => {
             let looking = tokio::spawn(discovery.run(latest.subscribe(), api.fabric_setter(), controller.handle.clone(), around.clone()));
             let learned = tokio::spawn(learning.run(controller.handle.clone(), around.clone()));
             let result = listen(bound, api, seams, settings, &reload.tls, signals.wait(latest, Arc::clone(reload))).await;
@@ -242,7 +243,7 @@ async fn beside(
 
 /// Serves clients and agents until `told`, and ends what they began.
 async fn listen(
-    (listener, endpoint): (TcpListener, quinn::Endpoint),
+    Bound { listener, endpoint, acceptor }: Bound,
     api: Api,
     seams: quic::Seams,
     settings: quic::Settings,
@@ -251,9 +252,9 @@ async fn listen(
 ) -> Result<(), Failure> {
     let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
     let bound = listener.local_addr().map_err(|e| other(&e))?;
-    let (scheme, acceptor) = match tls.admission() {
-        Admission::Certificate => ("https", secured(Arc::clone(tls))),
-        Admission::Loopback => ("http", Acceptor::Plain),
+    let scheme = match &acceptor {
+        Acceptor::With(_) => "https",
+        Acceptor::Plain => "http",
     };
     // For people and for programs that asked for a free port.
     println!("antiphase-topology: listening on {scheme}://{bound}");
@@ -284,21 +285,34 @@ async fn sample(api: Api, shutdown: Shutdown) {
     }
 }
 
-/// TCP for clients and UDP for agents, on one port. A free port of one may be taken of the other, so several are tried.
-async fn bind(address: SocketAddr, tls: &Tls, settings: &quic::Settings) -> Result<(TcpListener, quinn::Endpoint), Failure> {
-    let refuse = |protocol: &str, e: std::io::Error| Failure::Other(format!("listen {address} ({protocol}): {e}"));
-    let tries = if address.port() == 0 { PORTS_TRIED } else { 1 };
-    for left in (0..tries).rev() {
-        let listener = TcpListener::bind(address).await.map_err(|e| refuse("TCP", e))?;
-        let bound = listener.local_addr().map_err(|e| refuse("TCP", e))?;
-        match quic::endpoint(bound, tls, settings) {
-            Ok(endpoint) => return Ok((listener, endpoint)),
-            // The listener of a failed try is dropped here, and with it the port that had no partner.
-            Err(e) if left == 0 => return Err(refuse("UDP", e)),
-            Err(_) => {}
+/// TCP for clients and UDP for agents, on one port.
+struct Bound {
+    listener: TcpListener,
+    endpoint: quinn::Endpoint,
+    acceptor: Acceptor,
+}
+
+impl Bound {
+    /// A free port of one protocol may be taken of the other, so several are tried.
+    async fn new(address: SocketAddr, tls: &Arc<Tls>, settings: &quic::Settings) -> Result<Self, Failure> {
+        let refuse = |protocol: &str, e: std::io::Error| Failure::Other(format!("listen {address} ({protocol}): {e}"));
+        let acceptor = match tls.admission() {
+            Admission::Certificate => secured(Arc::clone(tls)),
+            Admission::Loopback => Acceptor::Plain,
+        };
+        let tries = if address.port() == 0 { PORTS_TRIED } else { 1 };
+        for left in (0..tries).rev() {
+            let listener = TcpListener::bind(address).await.map_err(|e| refuse("TCP", e))?;
+            let bound = listener.local_addr().map_err(|e| refuse("TCP", e))?;
+            match quic::endpoint(bound, tls, settings) {
+                Ok(endpoint) => return Ok(Self { listener, endpoint, acceptor }),
+                // The listener of a failed try is dropped here, and with it the port that had no partner.
+                Err(e) if left == 0 => return Err(refuse("UDP", e)),
+                Err(_) => {}
+            }
         }
+        Err(Failure::Other(format!("listen {address}: no port")))
     }
-    Err(Failure::Other(format!("listen {address}: no port")))
 }
 
 /// Clients show a certificate; its role is theirs.

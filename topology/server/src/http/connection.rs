@@ -57,7 +57,7 @@ const ALIVE_EVERY: Duration = Duration::from_secs(30);
 /// Requests at the same time over one HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
 /// Largest head of a request.
-const HEAD_BYTES_MAX: usize = 16 << 10;
+pub(super) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// What a field of a head holds besides its bytes: a place in a map. Many short fields make a map that is larger than the head.
 const FIELD_BYTES: usize = 128;
 /// How long requests may go on once the service is going down.
@@ -69,7 +69,7 @@ const METRICS: &str = "/metrics";
 /// How often in the time that a reader may stop it is looked whether one has.
 const LOOKS_PER_STALL: u32 = 4;
 /// How long accepting rests when the process has no more file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Lines about strangers' connections.
 static LINES: LineLimit = LineLimit::new(5, Duration::from_secs(10));
 
@@ -236,7 +236,8 @@ fn hung_up(error: &io::Error) -> bool {
     matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe | NotConnected)
 }
 
-async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<Accepted> {
+/// Who is at the other end of a stream.
+pub(super) async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<Accepted> {
     match acceptor {
         Acceptor::Plain => Ok(Accepted::for_good(Box::new(stream), Caller::LOOPBACK)),
         Acceptor::With(accept) => {

@@ -10,9 +10,11 @@ mod query;
 mod room;
 mod routes;
 mod stall;
+mod starting;
 
 pub use answer::{Document, Text};
 pub use connection::{AcceptFn, Accepted, Acceptor, GRACE, HEAD_MAX, Stream, serve};
 pub use query::Query;
 pub use room::Connections;
 pub use routes::router;
+pub use starting::while_starting;
