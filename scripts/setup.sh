@@ -57,6 +57,7 @@ if [[ $(id -u) == 0 ]]; then
 fi
 if [[ ${1:-} == test ]]; then
     want "prometheus" "Prometheus and promtool try the metrics, rules, alerts and dashboards" promtool --version
+    want "prometheus-node-exporter" "whether the agent's metrics have the names and values of node_exporter's" prometheus-node-exporter --version
     want "chromium" "the tests of the web page" chromium --version
     want "curl" "the blocks of the documents" curl --version
     want "python3" "the tests of the Python packages: the gate's and the client" python3 --version

@@ -100,6 +100,16 @@ check "inventory: three devices, active, with their interfaces and GIDs" lines \
     '"state":"active".*"netdev":"h[123]".*::ffff:10.9.0.[123]","version":"roce-v2","netdev":"h[123]"' devices.jsonl 3
 check "events: a port that goes down is told" lines '"device":"rxe3","event":"port-error","port":1' events.jsonl 1
 check "events: and that it is up again" grep -q '"device":"rxe3","event":"port-active","port":1' "$share/out/events.jsonl"
+check "queue pairs: a kernel without support is one line" begins queues_no_kernel "1 antiphase-agent: no kernel support: "
+check "queue pairs: no device is one line" begins queues_no_device "1 antiphase-agent: no device: "
+check "queue pairs: the writer's has its process and its job" lines '"device":"rxe1","job":"a","pid":[0-9]*,"port":1,.*"type":"RC"' queues.jsonl 1
+check "queue pairs: none of the others has a job" lines '"job":"' queues.jsonl 1
+check "counters: netlink has those of three ports, none of them optional" lines '"optional":{}' port-counters.jsonl 3
+check "counters: and packets among them" grep -q '"sent_pkts":[1-9].*"device":"rxe1"' "$share/out/port-counters.jsonl"
+# names FILE: the files of counters in a tree.
+names() { cut -f 1 "$1" | grep counters/ | sort; }
+same_names() { [[ $(names "$1") == "$(names "$2")" ]]; }
+check "counters: this kernel has the files of the recorded tree" same_names agent/telemetry/tests/rxe/idle.tree "$share/out/rxe1.tree"
 kernel=$(value packets kernel)
 # What was sent again, after a stall of this machine, was sent twice.
 [[ $(value packets repeats) == 0 ]] && check "counters: 100 messages of 16 packets are $kernel" equal_and_some 1600 "$kernel"

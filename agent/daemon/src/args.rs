@@ -23,8 +23,11 @@ pub enum Command {
         #[command(subcommand)]
         action: ConfigAction,
     },
-    /// Print the counters of RDMA queue pairs that the kernel has, a line of JSON each
+    /// Print the RDMA queue pairs with their processes and jobs, and the counters that some are bound to, a line of JSON each; as root
+    /// jobs of all users are seen
     Queues,
+    /// Print the counters of RDMA ports as the kernel's netlink has them, and which of the optional ones are on, a line of JSON each
+    Counters,
     /// Count ECN marks and CNPs by queue pair in the RoCEv2 frames that a port shows, such as a mirror of a switch's port; lines of JSON
     Capture(CaptureArgs),
 }

@@ -143,6 +143,8 @@ pub struct RdmaConfig {
 pub struct MetricsConfig {
     /// Address and port; empty: none.
     pub listen: String,
+    /// Whether counters of ports have the names of node_exporter besides.
+    pub node_exporter: bool,
 }
 
 /// Lines on standard error.
@@ -219,7 +221,7 @@ impl Default for LldpConfig {
 
 impl Default for MetricsConfig {
     fn default() -> Self {
-        Self { listen: "127.0.0.1:7481".into() }
+        Self { listen: "127.0.0.1:7481".into(), node_exporter: false }
     }
 }
 

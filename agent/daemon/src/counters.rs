@@ -22,7 +22,7 @@ use rustix::{
     thread::{ClockId, Timespec},
 };
 use telemetry::{
-    Counter, Increment, Interface, InterfaceTable, IpCounters, Learner, Observation, Port, PortSource, Root, SAMPLES_MAX, Series,
+    Counter, Increment, Interface, InterfaceTable, IpCounters, Learner, Observation, Port, PortSource, RdmaLink, Root, SAMPLES_MAX, Series,
     interface_names, rdma_ports,
 };
 use tokio::{
@@ -69,6 +69,10 @@ pub struct PortView {
     pub kind: &'static str,
     /// The interface of an RDMA port.
     pub netdev: Option<String>,
+    /// The cable of an RDMA port, as of the last look at the ports.
+    pub link: Option<RdmaLink>,
+    /// How long the driver of an RDMA port keeps values.
+    pub lifespan: Option<Nanos>,
     /// Counters that it has, and their totals since the agent started.
     pub totals: Vec<(Counter, u64)>,
     /// Times that its counters began anew.
@@ -192,6 +196,7 @@ struct Sampled {
     readings: u64,
     slow: u64,
     observed: Option<Observation>,
+    link: Option<RdmaLink>,
     pending: Telemetry,
     /// Parallel to the counters: absent at some sample of the frame.
     absent: Vec<bool>,
@@ -206,7 +211,7 @@ impl Sampled {
         let counters = port.counters().iter().map(|counter| CounterDeltas { name: counter.name().into(), delta: Vec::new() });
         let pending = Telemetry { port: port.name().into(), at_ns: Vec::new(), counters: counters.collect() };
         let absent = vec![false; pending.counters.len()];
-        Self { port, series: Series::default(), every, readings: 0, slow: 0, observed: None, pending, absent }
+        Self { port, series: Series::default(), every, readings: 0, slow: 0, observed: None, link: None, pending, absent }
     }
 
     /// The port's name in the table of interfaces.
@@ -237,13 +242,14 @@ impl Sampled {
     }
 
     fn view(&self) -> PortView {
-        let (kind, netdev) = match self.port.source() {
-            PortSource::Rdma(rdma) => ("rdma", rdma.netdev().map(str::to_owned)),
-            PortSource::Ip(_) => ("ip", None),
-            _ => ("interface", None),
+        let (kind, netdev, lifespan) = match self.port.source() {
+            PortSource::Rdma(rdma) => ("rdma", rdma.netdev().map(str::to_owned), Some(rdma.lifespan())),
+            PortSource::Ip(_) => ("ip", None, None),
+            _ => ("interface", None, None),
         };
         let totals = self.port.counters().iter().copied().zip(self.port.totals().iter().copied()).collect();
-        PortView { name: self.port.name().into(), kind, netdev, totals, resets: self.port.resets(), observed: self.observed.clone() }
+        let (name, resets, observed) = (self.port.name().into(), self.port.resets(), self.observed.clone());
+        PortView { name, kind, netdev, link: self.link, lifespan, totals, resets, observed }
     }
 
     /// Reads all counters; what passed becomes a sample of the next frame, at fabric time if that is known.
@@ -447,6 +453,9 @@ impl Sampler {
             self.add(Port::ip(ip), step);
         }
         self.ports.sort_by(|a, b| a.port.name().cmp(b.port.name()));
+        for sampled in &mut self.ports {
+            sampled.link = if let PortSource::Rdma(rdma) = sampled.port.source() { Some(rdma.link()) } else { None };
+        }
         self.table = self.agreeing_table();
     }
 

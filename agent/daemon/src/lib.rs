@@ -19,6 +19,7 @@ pub mod logs;
 pub mod metrics;
 mod nap;
 pub mod neighbours;
+mod node_names;
 pub mod pages;
 pub mod pauses;
 pub mod rdma;

@@ -1,15 +1,17 @@
-//! Commands that look at this host once, without a configuration: `queues` and `capture`. They print lines of JSON.
+//! Commands that look at this host once, without a configuration: `queues`, `counters` and `capture`. They print lines of JSON.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write as _},
     process::ExitCode,
     time::{Duration, Instant},
 };
 
 use antiphase_agent::args::CaptureArgs;
+use gate::job_of;
 use serde_json::{Map, Value, json};
 use telemetry::{
-    nldev::queue_counters,
+    nldev::{port_statistics, queue_counters, queue_pairs},
     roce::{Listener, Seen, Tally},
 };
 use units::OneLine;
@@ -29,10 +31,10 @@ fn failed(problem: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints what the kernel has of queue pairs.
+/// Prints the queue pairs, and the counters to which some are bound, with the jobs of their processes.
 pub(crate) fn queues() -> ExitCode {
-    let counters = match queue_counters() {
-        Ok(counters) => counters,
+    let (pairs, counters) = match queue_pairs().and_then(|pairs| Ok((pairs, queue_counters()?))) {
+        Ok(told) => told,
         Err(error) => return failed(&error),
     };
     if counters.is_empty() {
@@ -40,17 +42,49 @@ pub(crate) fn queues() -> ExitCode {
             "antiphase-agent: no queue pair is bound to a counter; `rdma statistic qp set link DEVICE/PORT auto type,pid on` binds them"
         );
     }
+    // A process has hundreds of queue pairs.
+    let processes: BTreeSet<u32> = pairs.iter().filter_map(|pair| pair.pid).chain(counters.iter().filter_map(|one| one.pid)).collect();
+    let jobs: BTreeMap<u32, String> = processes.into_iter().filter_map(|pid| Some((pid, job_of(pid)?.as_str().to_owned()))).collect();
+    let job = |pid: Option<u32>| pid.and_then(|pid| jobs.get(&pid));
+    print(pairs.iter().map(|pair| {
+        json!({
+            "device": pair.device,
+            "port": pair.port,
+            "queue_pair": pair.number,
+            "remote": pair.remote,
+            "type": pair.kind,
+            "state": pair.state,
+            "pid": pair.pid,
+            "job": job(pair.pid),
+        })
+    }));
     print(counters.iter().map(|counter| {
-        let values: Map<String, Value> = counter.values.iter().map(|(name, value)| (name.clone(), (*value).into())).collect();
         json!({
             "device": counter.device,
             "port": counter.port,
             "id": counter.id,
             "pid": counter.pid,
+            "job": job(counter.pid),
             "queue_pairs": counter.queue_pairs,
-            "counters": values,
+            "counters": by_name(&counter.values),
         })
     }));
+    ExitCode::SUCCESS
+}
+
+fn by_name<T: Copy + Into<Value>>(values: &[(String, T)]) -> Map<String, Value> {
+    values.iter().map(|(name, value)| (name.clone(), (*value).into())).collect()
+}
+
+/// Prints the counters of ports as netlink has them, and which of the optional ones are on.
+pub(crate) fn counters() -> ExitCode {
+    let ports = match port_statistics() {
+        Ok(ports) => ports,
+        Err(error) => return failed(&error),
+    };
+    print(ports.iter().map(
+        |port| json!({ "device": port.device, "port": port.port, "counters": by_name(&port.values), "optional": by_name(&port.optional) }),
+    ));
     ExitCode::SUCCESS
 }
 

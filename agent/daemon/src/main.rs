@@ -30,6 +30,7 @@ fn main() -> ExitCode {
     // The kernel is asked, and no configuration.
     match &args.command {
         Some(Command::Queues) => return looks::queues(),
+        Some(Command::Counters) => return looks::counters(),
         Some(Command::Capture(args)) => return looks::capture(args),
         _ => {}
     }

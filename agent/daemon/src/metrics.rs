@@ -12,8 +12,15 @@ use telemetry::{Counter, pfc::Pause};
 use units::NodeTime;
 
 use crate::{
-    calls::Iteration, clock::ClockEstimate, counters::CountersView, gates::GateTotals, pauses::PausesView, rdma::RdmaView,
-    session::SESSION_COUNTS, turns::NoteCounts,
+    calls::Iteration,
+    clock::ClockEstimate,
+    counters::CountersView,
+    gates::GateTotals,
+    node_names::{self, Series, Shown},
+    pauses::PausesView,
+    rdma::RdmaView,
+    session::SESSION_COUNTS,
+    turns::NoteCounts,
 };
 
 /// What of its configuration tells one agent from another.
@@ -58,6 +65,8 @@ pub struct Snapshot {
     pub rdma: Option<RdmaView>,
     /// PFC pauses of interfaces.
     pub pauses: PausesView,
+    /// Whether counters of ports have the names of node_exporter besides.
+    pub node_exporter: bool,
 }
 
 /// The text for `GET /metrics`.
@@ -71,6 +80,9 @@ pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
     turns(&mut page, snapshot);
     snapshot.rdma.iter().for_each(|view| rdma(&mut page, view));
     pauses(&mut page, &snapshot.pauses);
+    if snapshot.node_exporter {
+        node_exporter(&mut page, snapshot);
+    }
     process(&mut page);
     page.text()
 }
@@ -162,9 +174,20 @@ fn rdma(page: &mut Page, view: &RdmaView) {
     }
 }
 
+fn node_exporter(page: &mut Page, snapshot: &Snapshot) {
+    for Series { name, labels, shown } in node_names::series(&snapshot.counters, &snapshot.pauses) {
+        let (help, (kind, metric)) = match shown {
+            Shown::Counter(counter, total) => (help(counter), counted(total as f64)),
+            Shown::Statistic(total) => ("A statistic of the driver.", counted(total as f64)),
+            Shown::Gauge(help, value) => (help, gauged(value)),
+        };
+        page.add(name, help, kind, &labels, metric);
+    }
+}
+
 fn pauses(page: &mut Page, view: &PausesView) {
     for (port, totals) in view {
-        for ((what, priority), total) in totals {
+        for ((what, priority), total) in &totals.by_priority {
             let priority = priority.to_string();
             let labels = [("port", port.as_str()), ("priority", &priority)];
             let (help, value) = match what {

@@ -21,8 +21,14 @@ use crate::{config::PORTS_MAX, nap};
 /// How often they are read.
 const READ_EVERY: Duration = Duration::from_secs(10);
 
-/// Totals since the agent started, by what is counted and priority. What the driver does not show is absent.
-pub type Totals = BTreeMap<(Pause, u8), u64>;
+/// Totals since the agent started. What the driver does not show is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// By what is counted and priority.
+    pub by_priority: BTreeMap<(Pause, u8), u64>,
+    /// By the driver's names.
+    pub by_name: BTreeMap<String, u64>,
+}
 
 /// Pauses by interface, of those whose driver shows any.
 pub type PausesView = BTreeMap<String, Totals>;
@@ -50,7 +56,7 @@ impl Pauses {
                 for name in names.into_iter().take(PORTS_MAX) {
                     readers.entry(name.clone()).or_insert_with(|| Reader::open(&name)).read(&name);
                 }
-                let pauses = readers.iter().filter(|(_, reader)| !reader.totals.is_empty());
+                let pauses = readers.iter().filter(|(_, reader)| !reader.totals.by_name.is_empty());
                 *shown.lock().unwrap_or_else(PoisonError::into_inner) =
                     pauses.map(|(name, reader)| (name.clone(), reader.totals.clone())).collect();
                 nap::until(READ_EVERY, &stopped);
@@ -76,8 +82,8 @@ impl Drop for Pauses {
 /// The pauses of one interface.
 struct Reader {
     statistics: Option<Statistics>,
-    /// Which of the statistics they are.
-    wanted: Vec<(usize, (Pause, u8))>,
+    /// Which of the statistics they are, and their names.
+    wanted: Vec<(usize, String, (Pause, u8))>,
     last: Vec<u64>,
     totals: Totals,
 }
@@ -87,16 +93,16 @@ impl Reader {
     fn open(name: &str) -> Self {
         let statistics = Statistics::open(name).inspect_err(|error| tracing::debug!(name, %error, "no ethtool statistics")).ok();
         let names = statistics.as_ref().map_or(&[][..], Statistics::names);
-        let wanted: Vec<_> = names.iter().enumerate().filter_map(|(index, name)| Some((index, pause(name)?))).collect();
+        let wanted: Vec<_> = names.iter().enumerate().filter_map(|(index, name)| Some((index, name.clone(), pause(name)?))).collect();
         let statistics = statistics.filter(|_| !wanted.is_empty());
-        Self { statistics, wanted, last: Vec::new(), totals: Totals::new() }
+        Self { statistics, wanted, last: Vec::new(), totals: Totals::default() }
     }
 
     fn read(&mut self, name: &str) {
         let Some(statistics) = &mut self.statistics else { return };
         match statistics.read() {
             Ok(values) => {
-                let now = self.wanted.iter().map(|(index, _)| values.get(*index).copied().unwrap_or(0)).collect();
+                let now = self.wanted.iter().map(|(index, ..)| values.get(*index).copied().unwrap_or(0)).collect();
                 self.add(now);
             }
             // Another number of queues, say: the names have to be asked for again, and what passed meanwhile is not known.
@@ -110,9 +116,13 @@ impl Reader {
 
     /// Adds what passed since the reading before. A number that went back began anew, and says nothing.
     fn add(&mut self, now: Vec<u64>) {
-        for (index, (_, key)) in self.wanted.iter().enumerate() {
+        for (index, (_, name, key)) in self.wanted.iter().enumerate() {
             let passed = self.last.get(index).and_then(|last| now.get(index)?.checked_sub(*last)).unwrap_or(0);
-            *self.totals.entry(*key).or_default() += passed;
+            *self.totals.by_priority.entry(*key).or_default() += passed;
+            match self.totals.by_name.get_mut(name) {
+                Some(total) => *total += passed,
+                None => drop(self.totals.by_name.insert(name.clone(), passed)),
+            }
         }
         self.last = now;
     }
@@ -124,11 +134,14 @@ mod tests {
 
     #[test]
     fn totals_count_on_over_a_reset_and_begin_at_nothing() {
-        let wanted = vec![(0, (Pause::Received, 3)), (1, (Pause::ReceivedMicros, 3))];
-        let mut reader = Reader { statistics: None, wanted, last: Vec::new(), totals: Totals::new() };
+        let names = ["rx_prio3_pause", "rx_prio3_pause_duration"].map(str::to_owned);
+        let wanted = names.iter().enumerate().map(|(index, name)| (index, name.clone(), pause(name).unwrap())).collect();
+        let mut reader = Reader { statistics: None, wanted, last: Vec::new(), totals: Totals::default() };
         let mut after = |received, micros| {
             reader.add(vec![received, micros]);
-            [reader.totals[&(Pause::Received, 3)], reader.totals[&(Pause::ReceivedMicros, 3)]]
+            let totals = [reader.totals.by_priority[&(Pause::Received, 3)], reader.totals.by_priority[&(Pause::ReceivedMicros, 3)]];
+            assert_eq!(totals, names.each_ref().map(|name| reader.totals.by_name[name]));
+            totals
         };
         assert_eq!(after(100, 9_000), [0, 0], "what was before the agent is not the agent's");
         assert_eq!(after(104, 9_500), [4, 500]);
@@ -140,6 +153,6 @@ mod tests {
     fn an_interface_whose_driver_shows_no_pauses_is_absent() {
         let mut reader = Reader::open("lo");
         reader.read("lo");
-        assert!(reader.statistics.is_none() && reader.totals.is_empty());
+        assert!(reader.statistics.is_none() && reader.totals == Totals::default());
     }
 }

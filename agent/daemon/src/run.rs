@@ -86,6 +86,7 @@ pub struct Parts {
     counters: Sampling,
     turns: Turns,
     endpoint: Endpoint,
+    node_exporter: bool,
 }
 
 impl Parts {
@@ -115,6 +116,7 @@ impl Parts {
             counters,
             turns,
             endpoint,
+            node_exporter: config.metrics.node_exporter,
         })
     }
 
@@ -140,6 +142,7 @@ pub struct Agent {
     rdma: Option<Rdma>,
     pauses: Option<Pauses>,
     endpoint: Endpoint,
+    node_exporter: bool,
     sequence: u64,
     /// The one job with a rank on this host, if it is led here and nobody holds it: its bytes are the host's.
     alone: Option<String>,
@@ -164,7 +167,7 @@ impl Agent {
     /// An agent of these parts. `pages` may come from one that was configured anew.
     #[must_use]
     pub fn new(parts: Parts, pages: Pages) -> Self {
-        let Parts { host, service, root, reports, lldp, rdma, pauses, ends, counters, turns, endpoint } = parts;
+        let Parts { host, service, root, reports, lldp, rdma, pauses, ends, counters, turns, endpoint, node_exporter } = parts;
         let view = counters.view().ports;
         let (found, cables) = watch::channel(Cables::default());
         let ports = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
@@ -183,6 +186,7 @@ impl Agent {
             rdma,
             pauses,
             endpoint,
+            node_exporter,
             sequence: 0,
             alone: None,
             learned: None,
@@ -397,6 +401,7 @@ impl Agent {
             session: self.stats.as_ref().map(|stats| stats.read()),
             rdma: self.rdma.as_ref().map(Rdma::view),
             pauses: self.pauses.as_ref().map(Pauses::view).unwrap_or_default(),
+            node_exporter: self.node_exporter,
         }
     }
 }

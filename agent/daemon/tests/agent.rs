@@ -49,6 +49,9 @@ fn tree(root: &Path) {
     write("proc/net/netstat", "IpExt: InCEPkts InOctets\nIpExt: 3 4\n");
 }
 
+#[path = "agent/node_exporter.rs"]
+mod node_exporter;
+
 struct Running {
     folder: tempfile::TempDir,
     session: SessionEnds,
@@ -62,9 +65,14 @@ struct Running {
 
 impl Running {
     async fn start() -> Self {
+        Self::with("", tree).await
+    }
+
+    /// With more keys of `[metrics]`, over what is laid out.
+    async fn with(metrics: &str, lay: impl Fn(&Path)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        tree(folder.path());
-        let mut config = Config::parse("host = \"gpu-01\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n").unwrap();
+        lay(folder.path());
+        let mut config = Config::parse(&format!("host = \"gpu-01\"\n[metrics]\nlisten = \"127.0.0.1:0\"\n{metrics}")).unwrap();
         config.page_dir = folder.path().join("run");
         let (session, ends) = wiring::channels(None);
         let pages = Pages::new(&config.page_dir, &config.host).unwrap();

@@ -244,14 +244,19 @@ fn the_agent_works_without_the_program_of_rdma() {
     }
 }
 
-/// The kernel of most machines has no RDMA, which is said in one line; one that has it has lines of JSON.
+/// The kernel of most machines has no RDMA, or no device, which is said in one line; one that has both has lines of JSON.
 #[test]
-fn counters_of_queue_pairs_are_printed_or_said_to_be_missing() {
-    let output = agent(&["queues"]);
-    let said = String::from_utf8(output.stderr.clone()).unwrap();
-    match output.status.code() {
-        Some(0) => assert!(output.stdout.is_empty() == said.contains("no queue pair is bound"), "{output:?}"),
-        code => assert!(code == Some(1) && said.lines().count() == 1 && said.starts_with("antiphase-agent: "), "{output:?}"),
+fn what_netlink_tells_of_rdma_is_printed_or_said_to_be_missing() {
+    for command in ["queues", "counters"] {
+        let output = agent(&[command]);
+        let (lines, said) = (String::from_utf8(output.stdout.clone()).unwrap(), String::from_utf8(output.stderr.clone()).unwrap());
+        if output.status.success() {
+            assert!(lines.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|one| one["device"].is_string())));
+        } else {
+            let reasons = ["no kernel support: ", "no device: ", "the kernel does not tell: "];
+            let is_told = reasons.iter().any(|reason| said.starts_with(&format!("antiphase-agent: {reason}")));
+            assert!(output.status.code() == Some(1) && said.lines().count() == 1 && is_told && lines.is_empty(), "{output:?}");
+        }
     }
 }
 

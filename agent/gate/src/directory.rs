@@ -170,7 +170,7 @@ impl Config {
         Self::without_job(|name| env::var_os(name))
     }
 
-    fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, NameError> {
+    pub(crate) fn from_values(value: impl Fn(&str) -> Option<OsString>) -> Result<Self, NameError> {
         let name = value("ANTIPHASE_JOB").filter(|name| !name.is_empty());
         // A name that is not UTF-8 gets a replacement character here, which no job's name may have, so it is refused below.
         let job = name.map(|name| JobName::try_new(&name.to_string_lossy())).transpose()?;

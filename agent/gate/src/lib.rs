@@ -63,3 +63,4 @@ pub use page::{PageReader, PageWriter};
 pub use report::{Report, ReportReader, report_owner};
 pub use teller::{Teller, mix};
 pub use wait::{SLICE, SPIN_FIRST, SPIN_MAX, SPIN_MIN, Wake};
+pub use who::job_of;

@@ -39,5 +39,5 @@ pub use iterations::{Learned, learn_jobs};
 pub use period::{Aperiodic, CONFIDENCE_MIN, Learner, Observation, PERIODS_MIN, learn};
 pub use phases::{BusyPhase, fold, phase_error};
 pub use port::{Port, PortDelta, PortSource};
-pub use rdma::{PORTS_MAX, RdmaPort, rdma_ports};
+pub use rdma::{PORTS_MAX, RdmaLink, RdmaPort, rdma_ports};
 pub use series::{GAP_STEPS, SAMPLES_MAX, Series, Stretch, longest_stretch};

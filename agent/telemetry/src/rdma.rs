@@ -1,6 +1,6 @@
 //! Counters of the ports of RDMA devices: `/sys/class/infiniband/<device>/ports/<n>/`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use units::Nanos;
 
@@ -15,10 +15,22 @@ pub const PORTS_MAX: usize = 256;
 /// How long the driver keeps values when it does not say (`lifespan`, in milliseconds: 10 is the kernel's default).
 const LIFESPAN_DEFAULT: Nanos = Nanos::from_millis(10);
 
+/// What a port says of its cable, as its files have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RdmaLink {
+    /// Number of the state; 4: packets pass.
+    pub state: Option<u64>,
+    /// Number of the physical state; 5: the link is up.
+    pub physical_state: Option<u64>,
+    /// What was negotiated.
+    pub bytes_per_second: Option<u64>,
+}
+
 /// The open counters of one port of an RDMA device.
 #[derive(Debug)]
 pub struct RdmaPort {
     name: String,
+    folder: PathBuf,
     netdev: Option<String>,
     driver: Driver,
     lifespan: Nanos,
@@ -83,6 +95,7 @@ impl RdmaPort {
         // A port without any counter that can be read has nothing to report.
         (!files.is_empty()).then(|| Self {
             name: format!("{device}/{port}"),
+            folder: folder.clone(),
             netdev: text(&folder.join("gid_attrs/ndevs/0")).filter(|name| !name.is_empty()),
             driver,
             lifespan: lifespan.map_or(LIFESPAN_DEFAULT, Nanos::from_millis),
@@ -112,6 +125,21 @@ impl RdmaPort {
     #[must_use]
     pub const fn lifespan(&self) -> Nanos {
         self.lifespan
+    }
+
+    /// What it says of its cable now. A driver may ask its firmware, so this is no question for each reading.
+    #[must_use]
+    pub fn link(&self) -> RdmaLink {
+        let file = |name: &str| text(&self.folder.join(name));
+        // `4: ACTIVE`.
+        let numbered = |name| file(name)?.split(':').next()?.trim().parse().ok();
+        // `100 Gb/sec (4X EDR)`, and `2.5 Gb/sec (1X SDR)`.
+        let gigabits = || file("rate")?.strip_suffix(')')?.split_once(" Gb/sec")?.0.parse::<f64>().ok().filter(|rate| *rate >= 0.0);
+        RdmaLink {
+            state: numbered("state"),
+            physical_state: numbered("phys_state"),
+            bytes_per_second: gigabits().map(|rate| (rate * 125e6).round() as u64),
+        }
     }
 
     pub(crate) fn counters(&self) -> Vec<(Counter, Width)> {

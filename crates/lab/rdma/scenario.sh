@@ -16,6 +16,11 @@ outcome() {
     "$verbs" devices "$@" >"/tmp/devices" 2>"/tmp/line"
     echo "$? $(cat /tmp/line)"
 }
+# The exit code of the agent's `queues`, and its line.
+queues() {
+    /tmp/antiphase-agent queues >/tmp/queues 2>/tmp/line
+    echo "$? $(cat /tmp/line)"
+}
 uptime_s() { cut -d ' ' -f 1 /proc/uptime; }
 # Waits until a command succeeds, for 60 s at most.
 await() {
@@ -31,9 +36,11 @@ await() {
 inventory() {
     tell missing "$(outcome --library /nowhere/libibverbs.so.1)"
     tell no_kernel "$(outcome)"
+    tell queues_no_kernel "$(queues)"
     load verbs
     mdev -s
     tell no_device "$(outcome)"
+    tell queues_no_device "$(queues)"
     load rxe
     hosts 3
     mdev -s
@@ -160,6 +167,24 @@ counters() {
     tell marks marks_of_the_kernel $(($(ip_counter InCEPkts) - packets)) marks_of_the_agent $(($(agent_says ecn_marked_rx ip) - agent))
 }
 
+# Whose queue pairs are, counters over netlink, and the files of a device, while a job writes that no gate holds.
+netlink() {
+    ANTIPHASE_JOB=a write 1 --bytes 655360 --iterations 6 --compute-ms 500 >"$out/netlink.writer.jsonl" 2>&1 &
+    local writer=$!
+    await grep -q end_ns "$out/netlink.writer.jsonl"
+    tell queues "$(queues)"
+    cp /tmp/queues "$out/queues.jsonl"
+    /tmp/antiphase-agent counters >"$out/port-counters.jsonl" 2>&1
+    wait "$writer"
+    (
+        cd /sys/class/infiniband/rxe1
+        # There is room for a thousand GIDs, of which two are used.
+        for file in * ports/1/* ports/1/*counters/* ports/1/gids/[01] ports/1/gid_attrs/*/[01]; do
+            [[ ! -f $file ]] || printf '%s\t%s\n' "$file" "$(cat "$file" 2>/dev/null)"
+        done
+    ) >"$out/rxe1.tree"
+}
+
 # pair NAME ITERATIONS COMPUTE_MS [gated]: both writers at once; the queue's marks, and what each wrote.
 pair() {
     local name=$1 iterations=$2 compute=$3 before began one two gate_a=() gate_b=()
@@ -183,6 +208,7 @@ queue s3 25
 "$verbs" serve --device rxe3 >"$out/serve.jsonl" 2>&1 &
 await grep -q listening "$out/serve.jsonl"
 "$verbs" probe --device rxe1 --peer 127.0.0.1:7482 --probes 50 --interval-ms 20 2>&1 | tail -n 1 >"$out/probe-idle.json"
+netlink
 start_service slots
 counters
 for run in 1 2 3; do

@@ -60,6 +60,12 @@ impl Service {
         let _ = self.child.wait();
     }
 
+    /// Sends a signal, by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().expect("kill runs");
+        assert!(sent.success(), "{name}");
+    }
+
     /// The program with this service and nothing else in its environment.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Run {
         doctor_like(&[arguments, &["--server", &self.url]].concat())
@@ -85,6 +91,28 @@ fn findings(said: &serde_json::Value, check: &str) -> Vec<(String, String)> {
     let word = |one: &serde_json::Value, key: &str| one[key].as_str().unwrap_or_default().to_owned();
     let all = said["findings"].as_array().expect("a list of findings").iter();
     all.filter(|one| one["check"] == check).map(|one| (word(one, "verdict"), word(one, "says"))).collect()
+}
+
+#[test]
+fn the_page_says_of_real_nics_what_the_doctor_says() {
+    // A service that is not there, so that there is nothing to wait for.
+    let said = doctor_like(&["doctor", "--server", "http://127.0.0.1:1", "-o", "json"]).json();
+    let checks = said["check_first"].as_array().expect("a list of what to look at first").clone();
+    let page = fs::read_to_string(checkout().join("docs/limits.md")).unwrap();
+    let part = page.split_once("### What to look at first on real NICs").expect("a part of the page").1.split("\n#").next().unwrap();
+    let rows: Vec<String> =
+        part.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| |")).map(|line| line.replace('`', "")).collect();
+    let expected: Vec<String> = (1..)
+        .zip(&checks)
+        .map(|(at, check)| format!("| {at} | {} | {} |", check[0].as_str().unwrap(), check[1].as_str().unwrap()))
+        .collect();
+    assert_eq!(rows, expected, "docs/limits.md and crates/cli/src/commands/doctor/nics.rs");
+    // What no test shows has a place to look at.
+    let unseen = page.split_once("### What no test here can show").expect("a part of the page").1.split("\n#").next().unwrap();
+    for row in unseen.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| what")) {
+        let named = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        assert!(named.split(", ").all(|name| checks.iter().any(|check| check[0] == name)), "{row}");
+    }
 }
 
 #[test]

@@ -266,19 +266,20 @@ fn lldp() -> Target {
     })
 }
 
-/// Counters of queue pairs, from the kernel.
+/// Queue pairs, their counters, and counters of ports, from the kernel.
 fn nldev() -> Target {
+    let held = |answer: &nldev::Answer| {
+        let counters = answer.counters.iter().map(|counter| counter.queue_pairs.len() + counter.values.len() + 1).sum::<usize>();
+        let ports = answer.ports.iter().map(|port| port.values.len() + port.optional.len()).sum::<usize>();
+        counters + ports + answer.queue_pairs.len() + answer.devices.len()
+    };
     Target::new(Vec::new(), move |input| {
         let answer = nldev::decode(input);
         if let Ok(answer) = &answer {
             // Each takes four bytes at least: nothing comes of nothing.
-            let held = answer.counters.iter().map(|c| c.queue_pairs.len() + c.values.len() + 1).sum::<usize>() + answer.devices.len();
-            assert!(held <= input.len() / 4, "{answer:?}");
+            assert!(held(answer) <= input.len() / 4, "{answer:?}");
         }
-        told(answer, |answer| {
-            let values = answer.counters.iter().map(|counter| counter.queue_pairs.len() + counter.values.len() + 1);
-            answer.devices.len() + values.sum::<usize>()
-        })
+        told(answer, held)
     })
 }
 

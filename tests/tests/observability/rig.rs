@@ -18,6 +18,7 @@ use agent::{
     config::Config,
     metrics,
     pages::Pages,
+    pauses::Totals,
     run::Agent,
     wiring::{self, Connection},
 };
@@ -235,7 +236,8 @@ pub(crate) fn agent_with_pauses() -> SocketAddr {
             // The head ends with an empty line; bytes that nobody read would make the end a reset.
             while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
             let totals = Pause::ALL.into_iter().flat_map(|what| [3, 4].map(|priority| ((what, priority), 1_000 * scrape)));
-            let pauses = [("ens1".to_owned(), totals.collect())].into();
+            let totals = Totals { by_priority: totals.collect(), ..Totals::default() };
+            let pauses = [("ens1".to_owned(), totals)].into();
             let text = metrics::text(&metrics::Snapshot { pauses, ..metrics::Snapshot::default() }, gate::now());
             let text: String = text.split_inclusive('\n').filter(|line| line.contains("_pfc_")).collect();
             // A scrape that was given up is none.

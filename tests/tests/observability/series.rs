@@ -5,6 +5,7 @@ use std::fs;
 use agent::{
     counters::{CountersView, PortView},
     metrics::{Snapshot, text},
+    pauses::Totals,
     rdma::RdmaView,
 };
 use antiphase_tests::checkout;
@@ -21,10 +22,11 @@ fn series(snapshot: &Snapshot, begin: &str) -> usize {
 fn the_page_says_how_many_series_a_port_has() {
     let observed = Observation { period: Nanos(1), confidence: 1.0, phases: Vec::new(), origin: NodeTime(0), window: Nanos(1) };
     let totals = Counter::ALL.map(|counter| (counter, 1)).to_vec();
-    let port = PortView { name: "ens1".into(), kind: "interface", netdev: None, totals, resets: 0, observed: Some(observed) };
+    let port = PortView { name: "ens1".into(), kind: "interface", totals, observed: Some(observed), ..PortView::default() };
     let counters = CountersView { ports: vec![port], ..CountersView::default() };
     let of_counters = series(&Snapshot { counters, ..Snapshot::default() }, "antiphase_agent_port_");
-    let totals = Pause::ALL.into_iter().flat_map(|what| (0..8).map(move |priority| ((what, priority), 1))).collect();
+    let by_priority = Pause::ALL.into_iter().flat_map(|what| (0..8).map(move |priority| ((what, priority), 1))).collect();
+    let totals = Totals { by_priority, ..Totals::default() };
     let of_pauses = series(&Snapshot { pauses: [("ens1".to_owned(), totals)].into(), ..Snapshot::default() }, "antiphase_agent_port_");
     let device = json!({ "device": "mlx5_0", "port": 1, "state": "active", "link_layer": "ethernet", "rate_mbps": 400_000 });
     let rdma = RdmaView { ports: vec![serde_json::from_value(device).unwrap()], ..RdmaView::default() };

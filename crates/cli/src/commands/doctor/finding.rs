@@ -51,7 +51,7 @@ pub(super) struct Report {
     pub(super) findings: Vec<Finding>,
     /// How many of them are wrong.
     pub(super) wrong: usize,
-    /// What to look at on real NICs, and how, most telling first.
+    /// What to look at on real NICs, and how, in the order to do it.
     pub(super) check_first: &'static [[&'static str; 2]],
 }
 
