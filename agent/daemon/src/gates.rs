@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, io, path::Path};
 
 use gate::ReportReader;
-use gate_core::{Counters, PlannedSlot, RING, Reason, Sample, Summary};
+use gate_core::{Counters, PlannedSlot, RING, Reason, Sample, Summary, mean_iteration};
 use proto::v1alpha1::GateReport;
 use units::{Nanos, NodeTime};
 
@@ -49,6 +49,8 @@ struct GateOfJob {
     /// Run of the gate, its totals, and when they were read.
     last: Option<(u64, Counters)>,
     read_at: NodeTime,
+    /// The version of the slot that it follows, and since when.
+    slot: (u64, NodeTime),
     totals: GateTotals,
 }
 
@@ -102,7 +104,7 @@ impl GateOfJob {
         };
         // The agent before us reported the starts up to here.
         let last = reader.read().map(|report| (report.writer, *report.tracker.counters()));
-        Ok(Self { reader, last, read_at: now, totals: GateTotals::default() })
+        Ok(Self { reader, last, read_at: now, slot: (0, now), totals: GateTotals::default() })
     }
 
     fn report(&mut self, job: &str, slot: &PlannedSlot, now: NodeTime) -> Option<GateReport> {
@@ -115,6 +117,12 @@ impl GateOfJob {
         };
         let elapsed = now.since(self.read_at);
         let passed = bounded(&counters.since(&before), elapsed);
+        // What iterations took before is no mean of what they take under this slot.
+        if self.slot.0 != slot.plan_version {
+            // Under the first one the job was from when it was followed.
+            let since = if self.slot.0 == 0 { self.slot.1 } else { now };
+            self.slot = (slot.plan_version, since);
+        }
         self.last = Some((report.writer, counters));
         self.read_at = now;
         if passed.iterations == 0 {
@@ -122,8 +130,10 @@ impl GateOfJob {
         }
         // The sample before the first new one gives that one a length. `bounded` has made the number small: adding 1 is safe.
         let samples = report.tracker.last((passed.iterations + 1).min(RING as u64));
-        let samples: Vec<Sample> = samples.filter(|sample| sample.start <= now && now.since(sample.start) <= LOOK_BACK).copied().collect();
-        let summary = Summary::of(&samples);
+        let is_believed = |sample: &&Sample| sample.start <= now && now.since(sample.start) <= LOOK_BACK;
+        let summary = Summary::of(samples.filter(is_believed));
+        // Of more iterations than the medians: few would make a mean of chance.
+        let mean = mean_iteration(report.tracker.last(RING as u64).filter(is_believed).filter(|sample| sample.start >= self.slot.1));
         // No start is further than half a period from the slot nearest to it, so more than that is not true of this plan.
         let half = (slot.period.0 / 2).cast_signed();
         let phase_error = summary.phase_error.map(|error| error.clamp(-half, half));
@@ -142,6 +152,7 @@ impl GateOfJob {
             solo_p75_ns: summary.solo_p75.map(|length| length.0),
             held_ns: passed.held.0,
             observed_period_ns: None,
+            iteration_mean_ns: mean.map(|length| length.0),
         })
     }
 

@@ -200,9 +200,40 @@ fn what_a_gate_did_is_reported_once() {
     let (p50, solo) = (report.iteration_p50_ns.unwrap(), report.solo_p75_ns.unwrap());
     assert!(p50 >= 20_000_000 && solo < p50, "{report:?}");
     assert!(report.phase_error_ns.unwrap().unsigned_abs() <= 20_000_000, "{report:?}");
+    assert!(report.iteration_mean_ns.unwrap() >= 12_000_000, "{report:?}");
     assert!(gates.report(pages.led(), now()).is_empty());
     let totals = gates.totals();
     assert_eq!((totals[0].1.iterations, totals[0].1.holds), (6, report.holds));
+}
+
+#[test]
+fn a_mean_is_of_the_iterations_under_the_present_slot() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    let free = |plan_version| Slot { plan_version, hold: false, ..slot("a") };
+    apply(&mut pages, &plan(1, &[free(3)]), Some(&clock(1_000)), now());
+    let mut gates = Gates::default();
+    gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
+    let gate = Gate::open(&gate::Config::new(directory.path(), JobName::try_new("a").unwrap()));
+    let mut iterations = |pages: &Pages, each: &[u64]| {
+        for ms in each {
+            gate.step();
+            std::thread::sleep(std::time::Duration::from_millis(*ms));
+        }
+        gate.flush();
+        let report = gates.report(pages.led(), now()).remove(0);
+        (report.iteration_p50_ns, report.iteration_mean_ns)
+    };
+    // Three of four take 2 ms, each fourth 30; the last one is not over.
+    let (median, mean) = iterations(&pages, &[2, 2, 2, 30].repeat(3));
+    assert!(mean.unwrap() >= 7_000_000, "{mean:?} and the median {median:?}");
+    // One start of the new slot has no length yet, though the median is known.
+    apply(&mut pages, &plan(2, &[free(4)]), Some(&clock(1_000)), now());
+    iterations(&pages, &[2]);
+    let (median, mean) = iterations(&pages, &[2]);
+    assert_eq!((median.is_some(), mean), (true, None));
+    let (_, mean) = iterations(&pages, &[40, 40, 40]);
+    assert!(mean.unwrap() >= 20_000_000, "{mean:?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! [`PhaseLock`] is the rule with a memory of one slot: an iteration shorter than the tolerance does not start twice in it.
 //! [`PlannedSlot`] turns a slot of the plan into that schedule, [`Hold`] bounds a wait whose schedule changes while it
 //! lasts, [`TurnGate`] is the rule of jobs that take turns in place of slots, [`Tracker`] keeps what a gate reports of its job, and
-//! [`Summary`] turns such a report into medians. [`repeat()`] and [`by_silences`] find the iterations of a job in what it calls.
+//! [`Summary`] turns such a report into medians, [`mean_iteration`] into a mean. [`repeat()`] and [`by_silences`] find the iterations of a job in what it calls.
 //!
 //! ```
 //! use antiphase_gate_core::{Decision, Mode, Reason, Schedule, Turn, decide};
@@ -54,7 +54,7 @@ pub use planned::{HEARTBEAT, NodeClock, PlannedSlot, STALE_AFTER};
 pub use reason::Reason;
 pub use repeat::{ALIKE_MAX, REPEATS_MIN, Repeat, Silence, UNKNOWN, by_silences, repeat, repeat_with};
 pub use schedule::{FUTURE_MAX, Mode, Schedule};
-pub use summary::Summary;
+pub use summary::{Summary, mean_iteration};
 pub use tracker::{Counters, RING, Sample, StepOutcome, Tracker};
 pub use turn::{
     ANSWER_WITHIN, LOOK_EVERY, LOOKS_MAX, Note, NoteKind, Order, OrderKind, PageChange, REPEAT_FIRST, REPEATS_MAX, SERVICE_WITHIN,

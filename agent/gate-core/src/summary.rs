@@ -1,10 +1,16 @@
-//! Medians of a few iterations, as an agent reports them.
+//! Medians of a few iterations and the mean of more, as an agent reports them.
 
 use alloc::vec::Vec;
 
 use units::{Nanos, nearest_rank};
 
 use crate::Sample;
+
+/// An iteration that takes without its hold so many times what is usual is a pause, as for a checkpoint: no prediction counts it, and
+/// neither do turns (`topology/state/src/turns/judge.rs`).
+const PAUSE_TIMES: u64 = 2;
+/// What is rarer than one in so many iterations is not usual.
+const RARE_ONE_IN: usize = 8;
 
 /// What some consecutive iterations of a job look like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,18 +33,7 @@ impl Summary {
         let samples: Vec<Sample> = samples.into_iter().copied().collect();
         // A start without a plan has no lateness, and a zero in its place would flatter the median.
         let mut errors: Vec<i64> = samples.iter().filter_map(|sample| sample.late).collect();
-        let mut lengths = Vec::new();
-        let mut solos = Vec::new();
-        for pair in samples.windows(2) {
-            let [before, after] = pair else { continue };
-            // `since` gives zero for a start that went back, so a report that lies about its order adds no length.
-            let length = after.start.since(before.start);
-            if length.0 > 0 {
-                lengths.push(length);
-                // The hold of `after` lies within this length. A report that claims a longer hold gives zero and no huge number.
-                solos.push(Nanos(length.0.saturating_sub(after.held.0)));
-            }
-        }
+        let (mut lengths, mut solos): (Vec<Nanos>, Vec<Nanos>) = iterations(&samples).unzip();
         Self {
             phase_error: percentile(&mut errors, 50),
             iteration_p50: percentile(&mut lengths, 50),
@@ -46,6 +41,32 @@ impl Summary {
             solo_p75: percentile(&mut solos, 75),
         }
     }
+}
+
+/// Mean time from start to start without pauses, of samples in the order of their iterations; `None` below two iterations. What predictions
+/// say is such a mean, so this is what they are compared with.
+#[must_use]
+pub fn mean_iteration<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<Nanos> {
+    let samples: Vec<Sample> = samples.into_iter().copied().collect();
+    let iterations: Vec<(Nanos, Nanos)> = iterations(&samples).collect();
+    let mut solos: Vec<u64> = iterations.iter().map(|(_, solo)| solo.0).collect();
+    solos.sort_unstable();
+    let usual = *solos.get(solos.len().checked_sub(1 + solos.len() / RARE_ONE_IN)?)?;
+    let counted = iterations.iter().filter(|(_, solo)| solo.0 / PAUSE_TIMES <= usual).map(|(length, _)| u128::from(length.0));
+    // The usual iteration is itself among those counted, so there is one at least.
+    let count = counted.clone().count().max(1) as u128;
+    Some(Nanos(u64::try_from(counted.sum::<u128>() / count).unwrap_or(u64::MAX)))
+}
+
+/// Of each iteration that samples show its length, and the same without the hold.
+fn iterations(samples: &[Sample]) -> impl Iterator<Item = (Nanos, Nanos)> {
+    samples.windows(2).filter_map(|pair| {
+        let [before, after] = pair else { return None };
+        // `since` gives zero for a start that went back, so a report that lies about its order adds no length.
+        let length = after.start.since(before.start);
+        // The hold of `after` lies within this length. A report that claims a longer hold gives zero and no huge number.
+        (length.0 > 0).then(|| (length, Nanos(length.0.saturating_sub(after.held.0))))
+    })
 }
 
 /// A percentile by nearest rank; sorts its input.
@@ -79,6 +100,33 @@ mod tests {
         assert_eq!(summary.phase_error, Some(5));
         assert_eq!((summary.iteration_p50, summary.iteration_p75), (Some(Nanos(500)), Some(Nanos(600))));
         assert_eq!(summary.solo_p75, Some(Nanos(600)));
+    }
+
+    /// Samples of iterations that take so long each, and are held for so much of it.
+    fn row(lengths: impl IntoIterator<Item = (u64, u64)>) -> Vec<Sample> {
+        let mut at = 1_000;
+        let first = sample(at, None, 0);
+        let mut next = |(length, held)| {
+            at += length;
+            sample(at, None, held)
+        };
+        core::iter::once(first).chain(lengths.into_iter().map(&mut next)).collect()
+    }
+
+    #[test]
+    fn a_mean_counts_a_long_tail_and_no_pause() {
+        // Three of four take 340, each fourth 768: the median says nothing of those.
+        let tail = row((0..40).map(|n| (if n % 4 == 3 { 768 } else { 340 }, 0)));
+        assert_eq!((Summary::of(&tail).iteration_p50, mean_iteration(&tail)), (Some(Nanos(340)), Some(Nanos(447))));
+        // A hold that is long is no pause, however rare: the job could have gone on.
+        let held = row((0..40).map(|n| if n == 20 { (3_340, 3_000) } else { (340, 0) }));
+        assert_eq!(mean_iteration(&held), Some(Nanos(340 + 3_000 / 40)));
+        let checkpoints = row((0..40).map(|n| (if n % 10 == 9 { 30_000 } else { 340 }, 0)));
+        assert_eq!(mean_iteration(&checkpoints), Some(Nanos(340)));
+        assert_eq!(mean_iteration(&row([(340, 0), (900, 0)])), Some(Nanos(620)), "nobody knows yet what is usual");
+        assert_eq!((mean_iteration(&row([])), mean_iteration(&[])), (None, None));
+        let huge = [sample(0, None, 0), sample(u64::MAX, None, 0), sample(0, None, 0), sample(u64::MAX, None, u64::MAX)];
+        assert_eq!(mean_iteration(&huge), Some(Nanos(u64::MAX)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use antiphase_gate_core::{
     Decision, HOLD_LIMIT, Mode, Note, NoteKind, Permit, PhaseLock, Reason, Sample, Schedule, StepOutcome, Summary, Turn, TurnDecision,
-    TurnGate, Verdict, decide,
+    TurnGate, Verdict, decide, mean_iteration,
 };
 use proptest::prelude::*;
 use units::{Nanos, NodeTime};
@@ -133,6 +133,7 @@ proptest! {
             samples.into_iter().map(|(start, late, held)| Sample { start: NodeTime(start), late, held: Nanos(held), sent: Nanos(0) }).collect();
         let summary = Summary::of(&samples);
         prop_assert!(summary.iteration_p50 <= summary.iteration_p75);
+        prop_assert_eq!(mean_iteration(&samples).is_some(), summary.iteration_p50.is_some());
     }
 }
 

@@ -486,6 +486,10 @@ class Job(Message):
     """Its hosts in rank order."""
     id: str = ""
     """Its name."""
+    iteration_mean_ns: Optional[int] = None
+    """An iteration as its gate saw it: the mean of its last ones, 64 at most, since its slot last changed, without pauses. It is
+    what predicted iterations are compared with. Absent as `iteration_ns`, below two iterations, and where the agent does not
+    measure it."""
     iteration_ns: Optional[int] = None
     """An iteration as its gate saw it: the median of its last report. Absent before the first one, and once it is old."""
     iterations: Optional[int] = None

@@ -228,6 +228,10 @@ pub struct Job {
     /// Of a job that is to be learned: "learning" until its agent has told, and `solo_period_ns` is 0 then; "learned". Else empty.
     #[prost(string, tag = "25")]
     pub learn: ::prost::alloc::string::String,
+    /// An iteration as its gate saw it: the mean of its last ones, 64 at most, since its slot last changed, without pauses. It is what
+    /// predicted iterations are compared with. Absent as `iteration_ns`, below two iterations, and where the agent does not measure it.
+    #[prost(uint64, optional, tag = "26")]
+    pub iteration_mean_ns: ::core::option::Option<u64>,
 }
 /// A directed link: what its jobs ask of it, and what it carries.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -3978,6 +3982,11 @@ pub struct GateReport {
     /// A period that byte counters show; absent where none was found.
     #[prost(uint64, optional, tag = "12")]
     pub observed_period_ns: ::core::option::Option<u64>,
+    /// Mean time from start to start without pauses: of the last 64 starts at most, since the job's slot last changed. An iteration that
+    /// takes, less its hold, more than twice what seven of eight of them take is a pause. Absent below two iterations, and from an agent
+    /// that does not measure it.
+    #[prost(uint64, optional, tag = "13")]
+    pub iteration_mean_ns: ::core::option::Option<u64>,
 }
 /// LLDP neighbours of the host's ports. Told again from time to time, and when they change.
 #[derive(serde::Serialize, serde::Deserialize)]

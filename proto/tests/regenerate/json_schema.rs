@@ -39,7 +39,7 @@ pub(crate) const ERRORS: &[(&str, u16, &str, &str)] = &[
     ),
     ("exhausted", 429, "RESOURCE_EXHAUSTED", "a limit of the service"),
     ("internal", 500, "INTERNAL", "a mistake of the service"),
-    ("unavailable", 503, "UNAVAILABLE", "the state file cannot be written, or the service is stopping"),
+    ("unavailable", 503, "UNAVAILABLE", "the state file cannot be written, or the service is starting or stopping"),
     ("timeout", 504, "DEADLINE_EXCEEDED", "not done within `limits.request_s`"),
 ];
 

@@ -37,7 +37,7 @@ const ROUTES: &[(&str, &str, &str, &str, &str)] = &[
 
 /// What has no RPC: path, what it is, the type of its answer, the role that it needs.
 const OTHERS: &[(&str, &str, &str, &str)] = &[
-    ("/healthz", "Alive: requests are answered.", "text/plain", ""),
+    ("/healthz", "Alive: requests are answered, from the first moment of a start on.", "text/plain", ""),
     ("/readyz", "Whether changes can be taken: 200, or 503 with the reason.", "text/plain", ""),
     ("/metrics", "Metrics for Prometheus.", "text/plain", "read"),
     ("/openapi.json", "The HTTP interface as OpenAPI 3.1.", "application/json", "read"),

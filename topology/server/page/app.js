@@ -2,6 +2,7 @@
 
 import { follow, get, Refused } from "./api.js";
 import { byId, count, html, meetings, number, render, SCORES } from "./dom.js";
+import { drawCabling } from "./cabling.js";
 import { chart } from "./chart.js";
 import { drawJob, drawLink, drawSwitch } from "./details.js";
 import { Grid, has } from "./grid.js";
@@ -122,6 +123,7 @@ function draw() {
   drawTurns();
   drawJobs();
   drawMarks();
+  drawCabling();
   drawAgents();
   drawEvents();
   drawAudit();
@@ -150,10 +152,11 @@ async function ask() {
   // Before the question, so that a change during it asks again.
   const unknown = !fabricKnown;
   fabricKnown = true;
-  const [jobs, agents, turns, telemetry, measured, observed, fabric, first] = await Promise.all([
+  const [jobs, agents, turns, telemetry, measured, observed, cabling, fabric, first] = await Promise.all([
     get("jobs"), get("agents"), get("turns", { limit: GROUPS_ASKED }), get("telemetry", { seconds: SECONDS, all_hosts: hosts }),
     hosts ? get("links", { limit: LINKS_ASKED, measured: true, fields: "links.id,links.measured_ratio" }) : null,
     hosts ? get("links", { limit: LINKS_ASKED, observed: true, fields: OBSERVED }) : null,
+    hosts ? get("fabric/observed", { summary: true }) : null,
     unknown ? get("fabric", { summary: true }).catch(absent) : seen.fabric,
     // The worst come at once; who has read them has the rest. Where links are listed, the table would lose the others, and the reader the place.
     seen.links_version === undefined && !seen.links.length ? get("links", { limit: LINKS_FIRST }) : null,
@@ -163,6 +166,7 @@ async function ask() {
   if (hosts) {
     seen.measured = new Map((measured.links ?? []).map((link) => [link.id, link.measured_ratio]));
     seen.observed = new Map((observed.links ?? []).map((link) => [link.id, link]));
+    seen.cabling = cabling;
     seen.hosts = telemetry.hosts;
     nextHosts = performance.now() + HOSTS_MS;
   }
@@ -213,6 +217,7 @@ function moved() {
   // Shown once there are any.
   byId("turns-section").hidden ||= !seen.turns.length;
   byId("audit-section").hidden ||= !seen.audit;
+  byId("cabling-section").hidden ||= !seen.cabling?.systems;
   document.body.dataset.view = kind ?? "overview";
   document.title = kind ? `${id} · Antiphase` : "Antiphase";
   // Nothing is known before the first answer, which is not the same as nothing there.
@@ -266,7 +271,7 @@ let settling = null;
 const soon = () => { settling ??= setTimeout(async () => { settling = null; await refresh(); }, SETTLE_MS); };
 
 byId("legend").append(html("li", {}, "Score"), ...SCORES.map(([, text], i) => html("li", {}, html("i", { style: `background: var(--s${i + 1})` }), text)), html("li", {}, html("i", { class: "by-turns" }), "by turns"));
-for (const [name, drawn] of Object.entries({ links: drawLinks, jobs: drawJobs, turns: drawTurns, agents: drawAgents, events: drawEvents, audit: drawAudit, switch: drawPage })) byId(`${name}-filter`).addEventListener("input", () => { if (seen.fabric !== undefined) drawn(); });
+for (const [name, drawn] of Object.entries({ links: drawLinks, jobs: drawJobs, turns: drawTurns, agents: drawAgents, events: drawEvents, audit: drawAudit, cabling: drawCabling, switch: drawPage })) byId(`${name}-filter`).addEventListener("input", () => { if (seen.fabric !== undefined) drawn(); });
 // The address bar keeps no lone "#".
 const close = () => { if (opened().length) { history.pushState(null, "", location.pathname); moved(); } };
 for (const button of document.querySelectorAll(".close")) button.addEventListener("click", close);

@@ -7,7 +7,7 @@ import { Grid } from "./grid.js";
 import { openable, pictured, widthOf } from "./map.js";
 import { circles, iterations, neighbours } from "./pictures.js";
 import { about, groupOf, seen } from "./state.js";
-import { ago, LINKS, linkText, more, percent, slower } from "./tables.js";
+import { ago, figure, LINKS, linkText, measured, more, percent, slower } from "./tables.js";
 import { gain, now, reason, waitedFor, waiting } from "./turns.js";
 
 // Events of one page.
@@ -101,8 +101,8 @@ function jobFacts(job, turn) {
   const part = slower(job), slot = job.slot ?? {};
   return facts([
     ["State", html("span", { class: `state-${job.state}` }, job.state)],
-    ["Iteration now", duration(job.iteration_ns), "As its gate sees it: the median of its last report"],
-    part !== undefined && ["Slower than alone", [percent(part), job.iteration_ns ? "" : html("small", { class: "predicted" }, " predicted")]],
+    ["Iteration now", [duration(measured(job)), job.iteration_ns ? figure(job) : ""], "As its gate sees it: the mean of its last ones, 64 at most, without pauses"],
+    part !== undefined && ["Slower than alone", [percent(part), figure(job)]],
     ["Alone", duration(job.solo_period_ns), "An iteration alone, from the profile"],
     job.declared_period_ns && ["Declared", duration(job.declared_period_ns), "It is planned with another one, which was measured"],
     ["Contended", duration(job.predicted_contended_ns), "An iteration with nobody held, predicted"],
@@ -143,7 +143,7 @@ export async function drawJob(name, still) {
   }
   render(byId("job-facts"), JSON.stringify([job, turn?.held, turn?.free]), () => [job.hold_ended ? html("p", { class: "state-drifting" }, job.hold_ended) : null, jobFacts(job, turn)]);
   render(byId("job-waits"), JSON.stringify([group, seen.links_version]), () => (group ? turnsOf(job, group, turn) : [html("h3", {}, "Turns"), none(job.slot?.hold ? "It keeps to a slot, and takes no turns." : "It takes no turns: those that it meets cannot exceed a link together with it, or turns would bring nothing, or nobody is held.")]));
-  render(byId("job-iterations"), JSON.stringify([series?.at_ms.at(-1), series?.at_ms.length, drawing?.outerHTML.length, turn?.held?.mean_ns]), () => [html("h3", {}, "Iterations"), html("div", { class: "circles" }, drawing ? html("figure", { class: "half" }, drawing, html("figcaption", {}, "Which share of its iterations took at most so long")) : none("Nothing was measured yet: no gate has reported an iteration."), series?.at_ms.length > 1 ? html("figure", { class: "half" }, chart([{ at: series.at_ms, value: series.iteration_ns, colour: jobColour(name), name: "iteration" }], [], (ns) => `at most ${duration(ns)}`), html("figcaption", {}, "Over time, as its gate reports")) : null)]);
+  render(byId("job-iterations"), JSON.stringify([series?.at_ms.at(-1), series?.at_ms.length, drawing?.outerHTML.length, turn?.held?.mean_ns]), () => [html("h3", {}, "Iterations"), html("div", { class: "circles" }, drawing ? html("figure", { class: "half" }, drawing, html("figcaption", {}, "Which share of its iterations took at most so long")) : none("Nothing was measured yet: no gate has reported an iteration."), series?.at_ms.length > 1 ? html("figure", { class: "half" }, chart([{ at: series.at_ms, value: series.iteration_ns, colour: jobColour(name), name: "iteration" }], [], (ns) => `at most ${duration(ns)}`), html("figcaption", {}, "Over time: the median of each report of its gate")) : null)]);
   linksOf(job);
   render(byId("job-events"), JSON.stringify(events.map((e) => e.sequence)), () => [html("h3", {}, "Events"), happened(events)]);
 }

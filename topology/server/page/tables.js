@@ -45,8 +45,12 @@ const learned = (job) => [
   ...(job.declared_period_ns ? [" ", html("span", { class: "state-drifting", title: "Declared; it is planned with the other one, which was measured" }, `(${duration(job.declared_period_ns)})`)] : []),
 ];
 
+// An iteration as its gate sees it: a mean, as predictions are, or of an older agent, which tells none, a median.
+export const measured = (job) => job.iteration_mean_ns ?? job.iteration_ns;
 // An iteration as it is: by its gate, else as predicted.
-export const iteration = (job) => job.iteration_ns ?? job.predicted_interleaved_ns ?? job.predicted_contended_ns;
+export const iteration = (job) => measured(job) ?? job.predicted_interleaved_ns ?? job.predicted_contended_ns;
+// What figure that is, where it is no mean of what was measured.
+export const figure = (job) => (job.iteration_mean_ns ? "" : html("small", { class: "predicted" }, job.iteration_ns ? " median" : " predicted"));
 // How much longer that is than alone; none of a job that nothing is known of.
 export const slower = (job) => (iteration(job) && job.solo_period_ns ? iteration(job) / job.solo_period_ns - 1 : undefined);
 // Less is chance.
@@ -63,15 +67,15 @@ function loss(job) {
   const part = slower(job);
   if (part === undefined) return "–";
   const kind = part > EVEN ? "loss" : part < -EVEN ? "gain" : "even";
-  return [html("span", { class: kind }, percent(part)), job.iteration_ns ? "" : html("small", { class: "predicted" }, " predicted")];
+  return [html("span", { class: kind }, percent(part)), figure(job)];
 }
 
 const slot = (job, cell) => (job.slot?.turns ? "–" : cell(job.slot ?? {}));
 export const JOBS = [
   { title: "Job", width: 11, narrow: 9, value: (j) => j.id, cell: (j) => chip(j.id) },
   { title: "State", width: 6.5, narrow: 5.5, hint: "committed: its gate has not reported; held: it takes turns, or its gate holds it to its slot; free: it runs as it comes; drifting: off its slot; open: its gate fails open", value: (j) => j.state, cell: (j) => html("span", { class: `state-${j.state}` }, j.state) },
-  { title: "Slower by", width: 9, narrow: 8, number: true, falling: true, hint: "An iteration over one alone: as its gate sees it, else as predicted", value: slower, cell: loss },
-  { title: "Now", width: 6, number: true, falling: true, hint: "An iteration as its gate sees it: the median of its last report", value: (j) => j.iteration_ns, cell: (j) => duration(j.iteration_ns) },
+  { title: "Slower by", width: 9, narrow: 8, number: true, falling: true, hint: "An iteration over one alone: the mean that its gate sees, else as predicted; of an older agent, which tells no mean, the median", value: slower, cell: loss },
+  { title: "Now", width: 6, number: true, falling: true, hint: "An iteration as its gate sees it: the mean of its last ones, 64 at most, without pauses; of an older agent the median", value: measured, cell: (j) => duration(measured(j)) },
   { title: "", width: 6.5, phone: false, hint: "Iterations of the last minutes", cell: (j) => (j.past?.length > 1 ? spark(j.past, jobColour(j.id)) : "") },
   { title: "Alone", width: 8.5, number: true, falling: true, hint: "An iteration alone, from the profile; ≠ if another period was learned", value: (j) => j.solo_period_ns, cell: (j) => [duration(j.solo_period_ns), learned(j)] },
   { title: "Contended", width: 7, number: true, phone: false, falling: true, hint: "An iteration with nobody held, predicted", value: (j) => j.predicted_contended_ns, cell: (j) => duration(j.predicted_contended_ns) },

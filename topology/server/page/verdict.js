@@ -1,6 +1,7 @@
 // The page in a few sentences: whether anything is in force, which link is worst and whose it is, what the plan does for scores and iterations.
 
 import { byId, chips, coloured, count, html, linkTo, number, render } from "./dom.js";
+import { measured } from "./tables.js";
 import { SAME, TOLD, force, seen, shared, shifted } from "./state.js";
 import { brings, waiting } from "./turns.js";
 
@@ -32,9 +33,12 @@ const says = (part, than) => (Math.abs(part - 1) < 0.0005 ? `as long as ${than}`
 // What holding does for the iterations of jobs that share links: as their gates see it, or as predicted where none has reported.
 function gain() {
   const sharing = seen.jobs.filter((j) => j.shared_links.length && j.predicted_contended_ns && !j.slot?.turns);
-  const measured = sharing.filter((j) => j.iteration_ns);
+  const told = sharing.filter(measured);
   const part = (jobs, now) => jobs.reduce((sum, j) => sum + now(j) / j.predicted_contended_ns, 0) / jobs.length;
-  if (measured.length) return `Measured: iterations of ${count(measured.length, "job")} are on average ${says(part(measured, (j) => j.iteration_ns), "predicted with nobody held")}.`;
+  // A median says nothing of those that wait for long: where it is all that there is, that is said.
+  const medians = told.filter((j) => !j.iteration_mean_ns).length;
+  const which = medians ? ` Of ${medians === told.length ? "all" : number(medians)} of them that is the median, because their agents tell no mean.` : "";
+  if (told.length) return `Measured: iterations of ${count(told.length, "job")} are on average ${says(part(told, measured), "predicted with nobody held")}.${which}`;
   const planned = (j) => j.predicted_interleaved_ns ?? j.predicted_contended_ns;
   // Where nobody is held it says nothing that iterations are as they are with nobody held.
   if (sharing.length && nothing() && Math.abs(part(sharing, planned) - 1) < 0.0005) return "No gate has reported yet.";
@@ -77,7 +81,7 @@ export function drawVitals() {
   const lost = state(seen.agents, "lost"), quarantined = state(seen.agents, "quarantined");
   const misnamed = seen.agents.filter((agent) => agent.trouble).length;
   const bad = [
-    misnamed && count(misnamed, "agent under a wrong name", "agents under a wrong name"), lost && count(lost, "agent lost", "agents lost"), quarantined && `${quarantined} quarantined`,
+    misnamed && count(misnamed, "agent under a wrong name", "agents under a wrong name"), seen.cabling?.total && count(seen.cabling.total, "cabling difference"), lost && count(lost, "agent lost", "agents lost"), quarantined && `${quarantined} quarantined`,
     state(seen.jobs, "drifting") && `${state(seen.jobs, "drifting")} drifting`, state(seen.jobs, "open") && `${state(seen.jobs, "open")} failing open`,
   ].filter(Boolean);
   const fabric = seen.fabric ? `${count(seen.fabric.hosts, "host")}, ${count(seen.fabric.links, "link")}` : "no fabric";

@@ -154,6 +154,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
     let shift = gauges(registry, "job_time_shift_seconds", "Start of the iterations within the period, in fabric time.", [JOB])?;
     let solo = gauges(registry, "job_solo_period_seconds", "Length of an iteration alone, from the profile.", [JOB])?;
     let iteration = gauges(registry, "job_iteration_seconds", "Median iteration that the gate saw.", [JOB])?;
+    let mean = gauges(registry, "job_iteration_mean_seconds", "Mean of the last iterations that the gate saw, without pauses.", [JOB])?;
     let mismatch = gauges(
         registry,
         "job_period_mismatch_seconds",
@@ -177,7 +178,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         let jobs = snapshot.jobs.iter().filter(|j| j.message.state() == state).count();
         count.with_label_values(&[word(state.as_str_name(), "JOB_STATE_")]).set(jobs as f64);
     }
-    // `JOBS_MAX` bounds the scrape: each job has up to ten series.
+    // `JOBS_MAX` bounds the scrape: each job has up to eleven series.
     for job in snapshot.jobs.iter().take(JOBS_MAX).map(|j| &j.message) {
         let label = [job.id.as_str()];
         solo.with_label_values(&label).set(job.solo_period_ns as f64 / NANOS_PER_SECOND);
@@ -188,6 +189,7 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         // A value that was not reported gets no series: a 0 would look like a measurement.
         let set = |gauge: &GaugeVec, value: Option<f64>| value.into_iter().for_each(|v| gauge.with_label_values(&label).set(v));
         set(&iteration, job.iteration_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
+        set(&mean, job.iteration_mean_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&mismatch, job.period_mismatch_ns.map(|ns| (ns as f64 - job.solo_period_ns as f64) / NANOS_PER_SECOND));
         set(&free, job.predicted_free_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));
         set(&by_turns, job.predicted_turns_ns.map(|ns| ns as f64 / NANOS_PER_SECOND));

@@ -118,6 +118,7 @@ async fn an_agent_gets_its_plan_and_its_reports_are_seen() {
         holds: 20,
         phase_error_ns: Some(-1_000),
         iteration_p50_ns: Some(325_500_000),
+        iteration_mean_ns: Some(447_000_000),
         ..pb::GateReport::default()
     };
     let clock = Some(pb::ClockQuality { offset_ns: 5, bound_ns: 40_000, rtt_ns: 70_000 });
@@ -140,7 +141,10 @@ async fn an_agent_gets_its_plan_and_its_reports_are_seen() {
             && first["state"] == "connected"
             && first["plan_version"] == plan_version
             && first["clock_bound_ns"] == 40_000;
-        let job_seen = job["iteration_ns"] == 325_500_000 && job["phase_error_ns"] == -1_000 && job["iterations"] == 25;
+        let job_seen = job["iteration_ns"] == 325_500_000
+            && job["iteration_mean_ns"] == 447_000_000
+            && job["phase_error_ns"] == -1_000
+            && job["iterations"] == 25;
         let counter = &telemetry["hosts"][0]["counters"][0];
         if agent_seen && job_seen && counter["name"] == "rx_bytes" && counter["delta"] == json!([1_000]) {
             break;

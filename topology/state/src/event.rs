@@ -71,10 +71,22 @@ pub struct GateReport {
     pub phase_error: Option<i64>,
     /// Median iteration.
     pub iteration: Option<Nanos>,
+    /// Mean iteration without pauses; `None` too where the agent does not measure it.
+    pub iteration_mean: Option<Nanos>,
     /// Upper quartile of the iteration without the hold.
     pub solo: Option<Nanos>,
     /// A period found in byte counters.
     pub observed_period: Option<Nanos>,
+}
+
+impl GateReport {
+    /// What an iteration took, to be compared with what was predicted, and what figure that is: predictions are means, and agents before
+    /// those that measure a mean tell a median alone.
+    #[must_use]
+    pub fn measured(&self) -> Option<(Nanos, &'static str)> {
+        let mean = self.iteration_mean.map(|mean| (mean, "mean"));
+        mean.or(self.iteration.map(|median| (median, "median")))
+    }
 }
 
 /// What a gate counted since the job was committed, or since the service started if that was later.

@@ -57,9 +57,11 @@ fn without_agent(host: &str, jobs: &[&str]) -> String {
 }
 
 fn far(job: &JobView<'_>) -> Option<String> {
-    let (measured, planned) = job.far_from_plan()?;
+    let ((measured, what), planned) = job.far_from_plan()?;
     let name = job.name();
-    Some(format!("job {name} takes {measured} by its gate, planned with {planned}: is its profile that of another job, or what slows it?"))
+    Some(format!(
+        "job {name} takes {measured} by its gate ({what}), planned with {planned}: is its profile that of another job, or what slows it?"
+    ))
 }
 
 /// As many sentences as a person reads, each of a host or a job, and how many more there are.

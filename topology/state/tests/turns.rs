@@ -299,19 +299,24 @@ fn a_job_by_turns_that_is_far_from_its_plan_is_told() {
     driver.commit(&[A, B]);
     driver.hello(1, "h1");
     driver.hello(2, "h2");
-    let said = |driver: &mut Driver, iterations: u64, iteration: u64| {
-        let plan_version = driver.slot("a").plan_version;
-        let seen =
-            GateReport { job: "a".into(), plan_version, iterations, iteration: Some(Nanos(iteration * MS)), ..GateReport::default() };
+    // The mean where the agent tells it, and the median of one that does not.
+    let told = |driver: &mut Driver, iterations: u64, iteration: u64, mean: Option<u64>| {
+        let (plan_version, ms) = (driver.slot("a").plan_version, |ms: u64| Nanos(ms * MS));
+        let (iteration, iteration_mean) = (Some(ms(iteration)), mean.map(ms));
+        let seen = GateReport { job: "a".into(), plan_version, iterations, iteration, iteration_mean, ..GateReport::default() };
         driver.handle(Event::Report { session: SessionId(1), report: AgentReport { clock: None, gates: vec![seen] } });
         driver.service.view().warnings(&[])
     };
+    let said = |driver: &mut Driver, iterations: u64, iteration: u64| told(driver, iterations, iteration, None);
     assert!(said(&mut driver, 19, 400).is_empty(), "the first iterations are others");
-    let told = said(&mut driver, 1, 400);
-    assert_eq!(
-        told,
-        ["job a takes 400.000 ms by its gate, planned with 100.000 ms: is its profile that of another job, or what slows it?"]
-    );
+    let far = |what: &str| {
+        format!(
+            "job a takes 400.000 ms by its gate ({what}), planned with 100.000 ms: is its profile that of another job, or what slows it?"
+        )
+    };
+    assert_eq!(said(&mut driver, 1, 400), [far("median")]);
+    assert_eq!(told(&mut driver, 1, 100, Some(400)), [far("mean")], "of a long tail the median says nothing");
+    assert!(told(&mut driver, 1, 400, Some(100)).is_empty());
     // As it comes the plan expects more than 100 ms of it.
     assert!(said(&mut driver, 1, 150).is_empty() && said(&mut driver, 1, 67).is_empty());
     assert_eq!(said(&mut driver, 1, 66).len(), 1);

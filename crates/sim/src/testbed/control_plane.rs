@@ -448,6 +448,7 @@ impl<'a> ControlPlane<'a> {
                 fail_opens: since.fail_opens(),
                 phase_error: summary.phase_error,
                 iteration: summary.iteration_p50,
+                iteration_mean: gate_core::mean_iteration(tracker.last(RING as u64)),
                 solo: summary.solo_p75,
                 observed_period: None,
             });

@@ -28,7 +28,9 @@ impl Api {
         let Some(history) = self.0.history.get().cloned() else { return Ok(()) };
         let (table, snapshot) = (self.0.controller.links().await?, self.snapshot().await?);
         let scores: Vec<f64> = table.links.iter().filter_map(|link| link.score).collect();
-        let over = |job: &pb::Job| job.iteration_ns.filter(|_| job.solo_period_ns > 0).map(|now| now as f64 / job.solo_period_ns as f64);
+        // An iteration alone is a mean: a median, which is all that older agents tell, is none to compare with it.
+        let now = |job: &pb::Job| job.iteration_mean_ns.filter(|_| job.solo_period_ns > 0);
+        let over = |job: &pb::Job| now(job).map(|now| now as f64 / job.solo_period_ns as f64);
         let iterations: Vec<f64> = snapshot.jobs.iter().filter_map(|job| over(&job.message)).collect();
         let turns = self.0.controller.look_at_turns()?;
         let held = turns.groups.iter().flat_map(|group| &group.jobs).map(|job| job.held).filter(|held| held.count > 0);

@@ -134,6 +134,7 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         declared_period_ns: job.measured().map(|_| job.committed().job.period.0),
         measured_up_ns: job.measured().and_then(|m| m.sent).map(|sent| sent.0),
         learn: learn.into(),
+        iteration_mean_ns: report.and_then(|r| r.iteration_mean).map(|t| t.0),
     }
 }
 

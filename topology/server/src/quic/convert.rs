@@ -32,6 +32,7 @@ fn gate(gate: wire::GateReport) -> Result<GateReport, End> {
         fail_opens: gate.fail_opens,
         phase_error: gate.phase_error_ns,
         iteration: gate.iteration_p50_ns.map(Nanos),
+        iteration_mean: gate.iteration_mean_ns.map(Nanos),
         solo: gate.solo_p75_ns.map(Nanos),
         observed_period: gate.observed_period_ns.map(Nanos),
     })
@@ -54,14 +55,21 @@ mod tests {
             job: "bert".into(),
             phase_error_ns: Some(-5),
             iteration_p50_ns: Some(7),
+            iteration_mean_ns: Some(9),
             slips: 3,
             ..wire::GateReport::default()
         };
         let clock = wire::ClockQuality { offset_ns: -1, bound_ns: 20, rtt_ns: 30 };
         let full = report(wire::Report { sequence: 1, clock: Some(clock), gates: vec![gate] }).unwrap();
         assert_eq!(full.clock, Some(ClockQuality { bound: Nanos(20), rtt: Nanos(30) }));
-        let expected =
-            GateReport { job: "bert".into(), phase_error: Some(-5), iteration: Some(Nanos(7)), slips: 3, ..GateReport::default() };
+        let expected = GateReport {
+            job: "bert".into(),
+            phase_error: Some(-5),
+            iteration: Some(Nanos(7)),
+            iteration_mean: Some(Nanos(9)),
+            slips: 3,
+            ..GateReport::default()
+        };
         assert_eq!(full.gates, [expected]);
         assert_eq!(report(wire::Report::default()).unwrap(), AgentReport::default());
     }

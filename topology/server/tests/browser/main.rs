@@ -4,6 +4,7 @@
 
 mod audit;
 mod axe;
+mod cabling;
 mod chromium;
 mod fabrics;
 mod few;

@@ -34,6 +34,8 @@ pub(crate) struct Served {
     pub(crate) address: SocketAddr,
     pub(crate) controller: Controller,
     telemetry: TelemetryHandle,
+    pub(crate) discovery: Discovery,
+    pub(crate) around: Surroundings,
     pub(crate) clock: FabricClock,
     pub(crate) shutdown: Shutdown,
     _folder: tempfile::TempDir,
@@ -46,12 +48,13 @@ pub(crate) async fn start(config: &state::Config) -> Served {
     let (events, telemetry) = (EventLog::new(clock.now()), TelemetryHandle::default());
     let around = Surroundings { clock, events: events.clone(), telemetry: telemetry.clone(), metrics: Arc::clone(&metrics) };
     let file = StateFile::open(&folder.path().join("s.redb")).unwrap();
-    let controller = Controller::start(config, file, Loaded::default(), around).unwrap();
+    let controller = Controller::start(config, file, Loaded::default(), around.clone()).unwrap();
+    let discovery = Discovery::default();
     let api = Api::new(Parts {
         controller: controller.handle.clone(),
         health: controller.health.clone(),
         telemetry: telemetry.clone(),
-        discovery: Discovery::default(),
+        discovery: discovery.clone(),
         events,
         metrics,
         sessions: Arc::new(quic::Stats::default()),
@@ -62,7 +65,7 @@ pub(crate) async fn start(config: &state::Config) -> Served {
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::default();
     tokio::spawn(serve(listener, Acceptor::Plain, router(api.clone(), shutdown.clone()), api, shutdown.clone()));
-    Served { address, controller, telemetry, clock, shutdown, _folder: folder }
+    Served { address, controller, telemetry, discovery, around, clock, shutdown, _folder: folder }
 }
 
 impl Served {
@@ -112,6 +115,50 @@ pub(crate) async fn agent(controller: &ControllerHandle, session: u64, host: &st
     controller.tell(Event::Report { session, report: AgentReport { clock, gates: vec![gate] } }).await.unwrap();
 }
 
+/// Of a job with a long tail the median says that all is well; an agent from before means tells nothing else, and then it is called a median.
+#[test]
+fn a_median_never_stands_where_a_mean_is_meant() {
+    let Some(mut browser) = Browser::start(1440, 1400) else { return };
+    let runtime = Runtime::new().unwrap();
+    let served = runtime.block_on(start(&state::Config::default()));
+    served.ask("PUT", "/v1alpha1/fabric", &small());
+    let jobs = [job("alpha", &["h1", "h5"]), job("beta", &["h2", "h6"])];
+    let committed = served.ask("POST", "/v1alpha1/commit", &json!({ "jobs": jobs }).to_string());
+    let plan_version = committed["plan_version"].as_u64().unwrap();
+    let gate = |job: &str, mean: Option<u64>| {
+        let (iteration, iteration_mean) = (Some(Nanos(340_000_000)), mean.map(Nanos));
+        GateReport { job: job.into(), plan_version, iterations: 40, iteration, iteration_mean, ..GateReport::default() }
+    };
+    let controller = &served.controller.handle;
+    runtime.block_on(agent(controller, 1, "h1", plan_version, Nanos(5_000), gate("alpha", Some(447_000_000))));
+    runtime.block_on(agent(controller, 2, "h2", plan_version, Nanos(7_000), gate("beta", None)));
+
+    browser.go(&format!("http://{}/", served.address));
+    browser.until("document.querySelector('#jobs tr[data-row=beta]')?.textContent.includes('340.0 ms')");
+    let text =
+        |browser: &mut Browser, of: &str| browser.eval(&format!("document.querySelector('{of}').textContent")).as_str().unwrap().to_owned();
+    let alpha = text(&mut browser, "#jobs tr[data-row=alpha]");
+    assert!(alpha.contains("447.0 ms") && !alpha.contains("340.0 ms") && !alpha.contains("median"), "{alpha}");
+    let beta = text(&mut browser, "#jobs tr[data-row=beta]");
+    assert!(beta.contains(" median"), "{beta}");
+    let verdict = text(&mut browser, "#verdict");
+    let alone = served.ask("GET", "/v1alpha1/jobs", "")["jobs"].clone();
+    let over = |job: &Value, iteration: f64| iteration / job["predicted_contended_ns"].as_f64().unwrap();
+    let longer = 100.0 * ((over(&alone[0], 447e6) + over(&alone[1], 340e6)) / 2.0 - 1.0);
+    let way = if longer < 0.0 { "shorter" } else { "longer" };
+    assert!(verdict.contains(&format!("iterations of 2 jobs are on average {:.1} % {way} than", longer.abs())), "{verdict} {longer}");
+    assert!(verdict.contains("Of 1 of them that is the median"), "{verdict}");
+
+    let fact = |browser: &mut Browser, job: &str| {
+        browser.go(&format!("http://{}/#job={job}", served.address));
+        browser.until(&format!("document.querySelector('#job-detail').dataset.key === '{job}' && document.querySelector('#job-facts dd')"));
+        text(browser, "#job-facts")
+    };
+    let (alpha, beta) = (fact(&mut browser, "alpha"), fact(&mut browser, "beta"));
+    assert!(alpha.contains("Iteration now447.0 ms") && !alpha.contains("median"), "{alpha}");
+    assert!(beta.contains("Iteration now340.0 ms median"), "{beta}");
+}
+
 #[test]
 fn measurements_of_agents_are_shown() {
     let Some(mut browser) = Browser::start(1440, 1400) else { return };
@@ -128,7 +175,9 @@ fn measurements_of_agents_are_shown() {
         holds: 39,
         slips: 1,
         phase_error: Some(1_200_000),
-        iteration: Some(Nanos(iteration)),
+        // Each fourth iteration takes long: the median says nothing of it.
+        iteration: Some(Nanos(250_000_000)),
+        iteration_mean: Some(Nanos(iteration)),
         ..GateReport::default()
     };
     let controller = &served.controller.handle;
@@ -152,6 +201,7 @@ fn measurements_of_agents_are_shown() {
     assert!(["h1", "connected", "5.0 µs", "40.0 µs", "1.2.3", "alpha"].iter().all(|part| agent.contains(part)), "{agent}");
     let verdict = text(&mut browser, "#verdict");
     assert!(verdict.contains("Measured: iterations of 2 jobs") && verdict.contains("shorter"), "{verdict}");
+    assert!(!verdict.contains("median") && !alpha.contains("median"), "{verdict} {alpha}");
     // The port with most marks first; received and sent are two lines, and bytes are none of them; a stroke where the plan changed.
     let chart = "#marks .chart:first-child";
     let title = text(&mut browser, chart);

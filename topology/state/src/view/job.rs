@@ -122,18 +122,18 @@ impl<'a> JobView<'a> {
         self.view.watches.get(&self.job.name).filter(|_| !self.job.slot.turns).and_then(|w| w.period.mismatch)
     }
 
-    /// The iterations by the gate of a job that takes turns, and what they would be by the plan, where the one is more than half as long
-    /// again as the other. What is nearer is measured by the turns, and then planned with; before they have, or where what they see
-    /// varies too much, this says so.
+    /// The iterations by the gate of a job that takes turns ([`GateReport::measured`]), and what they would be by the plan, where the one is
+    /// more than half as long again as the other. What is nearer is measured by the turns, and then planned with; before they have, or where
+    /// what they see varies too much, this says so.
     #[must_use]
-    pub fn far_from_plan(&self) -> Option<(Nanos, Nanos)> {
-        let measured = self.report().filter(|_| self.job.slot.turns).and_then(|(_, report)| report.iteration)?;
+    pub fn far_from_plan(&self) -> Option<((Nanos, &'static str), Nanos)> {
+        let (measured, what) = self.report().filter(|_| self.job.slot.turns).and_then(|(_, report)| report.measured())?;
         let has_just_begun = self.totals().is_some_and(|totals| totals.iterations < FAR_ITERATIONS_MIN);
         let solo = self.planned().job.period;
         let longest = self.times().map_or(solo, |times| times.contended.max(solo));
         let half_as_long_again = |long: Nanos, short: Nanos| long.0 > short.0.saturating_add(short.0 / 2);
         let is_far = half_as_long_again(measured, longest) || half_as_long_again(solo, measured);
-        (is_far && !has_just_begun).then_some((measured, solo))
+        (is_far && !has_just_begun).then_some(((measured, what), solo))
     }
 
     /// Why the job is not held to a slot any more: its slot did not fit it, in one line with the figures. `None` where that is not so.

@@ -51,8 +51,7 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
         answer.jobs.iter().filter(|job| job.hold == Hold::Never.word()).map(|job| format!("job {} is never held, as committed", job.id));
     let forecast = answer.jobs.iter().filter_map(|job| {
         let (free, by_turns) = job.predicted_free_ns.zip(job.predicted_turns_ns)?;
-        // A start to start is a median there, and predictions are means.
-        let measured = job.iteration_ns.map_or_else(|| "not measured".into(), |ns| format!("measured {} in the median", millis(ns)));
+        let measured = self::measured(job).map_or_else(|| "not measured".into(), |(ns, what)| format!("measured {} in the {what}", millis(ns)));
         Some(format!("job {}: predicted {} as it comes and {} by turns; {measured}", job.id, millis(free), millis(by_turns)))
     });
     let outlook = Some(answer.outlook.clone()).filter(|line| !line.is_empty());
@@ -81,11 +80,23 @@ fn row(job: &Job) -> [String; 10] {
         or_dash(slot.and_then(|slot| period(job, slot)), millis),
         offset,
         slack,
-        or_dash(job.iteration_ns, millis),
+        iteration(job),
         or_dash(job.phase_error_ns, signed_millis),
         or_dash(job.slips, |n| n.to_string()),
         job.shared_links.len().to_string(),
     ]
+}
+
+/// What an iteration takes by the job's gate, and what figure that is: a mean, as everything is that is predicted, or of an older agent, which
+/// tells none, a median.
+pub(super) fn measured(job: &Job) -> Option<(u64, &'static str)> {
+    let mean = job.iteration_mean_ns.map(|ns| (ns, "mean"));
+    mean.or_else(|| job.iteration_ns.map(|ns| (ns, "median")))
+}
+
+/// That in a cell, where only a median says what it is.
+pub(super) fn iteration(job: &Job) -> String {
+    or_dash(measured(job), |(ns, what)| if what == "mean" { millis(ns) } else { format!("{} {what}", millis(ns)) })
 }
 
 /// The period with which the job is planned: of its slot, which has headroom, or of a job that keeps to none, what it takes alone.
@@ -114,5 +125,28 @@ pub(super) fn state(state: JobState) -> &'static str {
         JobState::Free => "free",
         JobState::Drifting => "drifting",
         JobState::Open => "open",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_predicted_is_compared_with_a_mean_or_a_median_is_called_one() {
+        let mut job = Job {
+            id: "a".into(),
+            predicted_free_ns: Some(340_000_000),
+            predicted_turns_ns: Some(330_000_000),
+            iteration_ns: Some(340_000_000),
+            ..Job::default()
+        };
+        let shown = |job: &Job| table(&ListJobsResponse { jobs: vec![job.clone()], ..ListJobsResponse::default() });
+        let predicted = "job a: predicted 340.000 ms as it comes and 330.000 ms by turns; measured";
+        let old = shown(&job);
+        assert!(old.contains(&format!("{predicted} 340.000 ms in the median")) && old.contains(" 340.000 ms median "), "{old}");
+        job.iteration_mean_ns = Some(447_000_000);
+        let new = shown(&job);
+        assert!(new.contains(&format!("{predicted} 447.000 ms in the mean")) && !new.contains("median"), "{new}");
     }
 }

@@ -229,7 +229,8 @@ pub(super) mod tests {
             hosts: vec!["h1".into(), "h2".into()],
             slot: Some(Slot { job: id.into(), turns: true, period_ns: 100 * MS, leader_host: "h1".into(), ..Slot::default() }),
             solo_period_ns: 100 * MS,
-            iteration_ns: Some(if id == "a" { 150 * MS } else { 112 * MS }),
+            iteration_ns: Some(101 * MS),
+            iteration_mean_ns: Some(if id == "a" { 150 * MS } else { 112 * MS }),
             shared_links: vec!["x->y".into()],
             period_mismatch_ns: mismatch,
             ..Job::default()

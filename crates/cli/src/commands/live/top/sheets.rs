@@ -133,12 +133,7 @@ fn of_link(link: &Link, now: &Overview) -> Row {
     };
     let of = |name: &String| {
         let job = now.jobs.jobs.iter().find(|job| job.id == *name)?;
-        Some(format!(
-            "{name}: {}, iteration {}, alone {}",
-            jobs::state(job.state()),
-            or_dash(job.iteration_ns, millis),
-            millis(job.solo_period_ns)
-        ))
+        Some(format!("{name}: {}, iteration {}, alone {}", jobs::state(job.state()), jobs::iteration(job), millis(job.solo_period_ns)))
     };
     let mut details = vec![format!("from {} (tier {}) to {} (tier {})", link.from_node, link.from_tier, link.to_node, link.to_tier)];
     details.extend(link.observed_age_ms.map(|ms| {
@@ -161,7 +156,8 @@ fn of_link(link: &Link, now: &Overview) -> Row {
 
 fn of_job(job: &Job, now: &Overview) -> Row {
     let turn = now.turn(&job.id);
-    let longer = job.iteration_ns.map(|ns| ns as f64 / job.solo_period_ns.max(1) as f64);
+    let iteration = jobs::measured(job).map(|(ns, _)| ns as f64);
+    let longer = iteration.map(|ns| ns / job.solo_period_ns.max(1) as f64);
     let waits = turn.and_then(|turn| turn.held.as_ref()).map(|held| held.mean_wait_ns as f64 / held.mean_ns.max(1) as f64);
     let is_wrong = job.period_mismatch_ns.is_some() || !job.hold_ended.is_empty();
     let mark = match longer {
@@ -200,7 +196,7 @@ fn of_job(job: &Job, now: &Overview) -> Row {
     let cells = vec![
         text(&job.id),
         text(jobs::state(job.state())),
-        time(job.iteration_ns),
+        (jobs::iteration(job), Key::of(iteration)),
         time(Some(job.solo_period_ns)),
         number(longer, |longer| format!("{longer:.2}x")),
         number(waits, links::percent),
@@ -246,6 +242,19 @@ mod tests {
             keys.sort_by(|a, b| a.order(b, descending));
             assert_eq!((&keys[0], &keys[2]), (&Key::Number(first), &Key::Nothing));
         }
+    }
+
+    /// Job b has a long tail, so its median says that all is well; the agent of job a tells a median alone, which is called that.
+    #[test]
+    fn how_much_longer_a_job_takes_is_of_means() {
+        let mut now = overview();
+        let [b, a] = now.jobs.jobs.as_mut_slice() else { panic!("two jobs") };
+        (b.solo_period_ns, b.iteration_ns, b.iteration_mean_ns) = (340_000_000, Some(340_000_000), Some(447_000_000));
+        (a.iteration_ns, a.iteration_mean_ns) = (Some(105_000_000), None);
+        let [_, jobs, _] = sheets(&now);
+        let shown = |row: &Row| [row.cells[2].clone(), row.cells[4].clone()];
+        assert_eq!(jobs.rows.iter().map(shown).collect::<Vec<_>>(), [["447.000 ms", "1.31x"], ["105.000 ms median", "1.05x"]]);
+        assert_eq!(jobs.rows[0].mark, Mark::Bad);
     }
 
     #[test]
