@@ -12,6 +12,7 @@ mod bad_profiles;
 mod bad_scenarios;
 mod bad_topologies;
 mod blocks;
+mod cut_off;
 mod deepshare;
 mod doctor;
 mod examples;

@@ -35,6 +35,8 @@ const SILENT: usize = 3_000;
 const STREAMS: u32 = 128;
 /// What the service may hold, whatever clients do.
 const RESIDENT_MAX_KIB: u64 = 512 << 10;
+/// How long all of them are there, unless `ANTIPHASE_HELLOS` says otherwise.
+const SHORT: Duration = Duration::from_secs(10);
 /// A request of somebody who works takes no longer, on a machine that has better things to do as well: the crowd is on it too.
 const SERVED_WITHIN: Duration = Duration::from_secs(5);
 
@@ -435,12 +437,18 @@ async fn who_works_is_served_whatever_the_others_do() {
     let goes_on = || match wanted {
         // A service that answers no hello ends the test too.
         Some(wanted) => said.load(Ordering::Relaxed) < wanted && began.elapsed() < Duration::from_secs(600),
-        None => began.elapsed() < Duration::from_secs(10),
+        None => began.elapsed() < SHORT,
     };
     let (asked, fifth, peak) = tokio::task::block_in_place(|| {
-        let asked = admin_asks(&service, folder.path(), goes_on);
-        let fifth = curl(folder.path(), "read-5").arg(format!("https://{}{events}", service.address)).output();
-        (asked, fifth, peak_kib(service.child.id()))
+        std::thread::scope(|scope| {
+            // In the middle of a long run: who does not read is ended after a while, and gives its places back.
+            let fifth = scope.spawn(|| {
+                std::thread::sleep(SHORT);
+                curl(folder.path(), "read-5").arg(format!("https://{}{events}", service.address)).output()
+            });
+            let asked = admin_asks(&service, folder.path(), goes_on);
+            (asked, fifth.join().unwrap(), peak_kib(service.child.id()))
+        })
     });
     stop.store(true, Ordering::Relaxed);
     for hello in hellos {

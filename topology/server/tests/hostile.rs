@@ -18,7 +18,7 @@ use proptest::{
 use proto::v1alpha1::{self as pb, topology_client::TopologyClient};
 use rustix::net;
 use serde_json::json;
-use support::{Service, WAIT, job, program, request, resident_kib, testbed};
+use support::{Service, WAIT, groups, job, program, request, resident_kib, testbed};
 
 /// Requests of one run, unless `ANTIPHASE_GARBAGE` says otherwise.
 const GARBAGE: u32 = 10_000;
@@ -449,38 +449,14 @@ const COMMIT_CPU_S: f64 = 4.0;
 fn a_commit_of_many_groups_costs_no_more_than_seconds() {
     let folder = tempfile::tempdir().unwrap();
     let fabric = folder.path().join("fabric.yaml");
-    // 64 hosts on one leaf: each two are a group of their own, with two links of each direction.
-    let hosts: Vec<String> = (1..=64).map(|n| format!("h{n}")).collect();
-    let cables: Vec<String> = hosts.iter().map(|host| format!("- {{ends: [{host}:eth0, leaf1]}}")).collect();
-    let document = format!(
-        "schema: antiphase.fabric/v1\nname: leaf\ndefaults: {{capacity: 100G, provenance: asserted}}\nhosts: [{}]\nswitches:\n- {{name: leaf1, tier: 1}}\ncables:\n{}\n",
-        hosts.join(", "),
-        cables.join("\n"),
-    );
-    fs::write(&fabric, document).unwrap();
+    fs::write(&fabric, groups::fabric()).unwrap();
     let config = folder.path().join("a.toml");
     fs::write(&config, "control = \"turns\"\n").unwrap();
     let mut command = program();
     command.arg("--config").arg(&config).arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(&fabric);
     let service = Service::with(&mut command);
-    let job = |group: u64, number: u64| {
-        // Measured periods, of which no two lock, and twenty phases of as many rates.
-        let period = 250_000_000 + 7_919_000 * ((group * 8 + number) % 31) + 1_009 * number;
-        let step = period / 20;
-        let phase = |i: u64| {
-            let start = i * step + (i * 104_729 + group * 1_299_709) % (step / 3);
-            json!({ "start_ns": start, "duration_ns": step / 4 + 7_919 * i, "rate_mbps": 60_000 + 1_117 * i + 13 * number, "collective": "ring", "scope": "data" })
-        };
-        let profile = json!({
-            "schema": "antiphase.profile/v1", "name": "x", "period_ns": period, "phases": (0..20).map(phase).collect::<Vec<_>>(),
-            "ranks": { "dp": 2 }, "source": "declared",
-        });
-        let hosts = [format!("h{}", 2 * group + 1), format!("h{}", 2 * group + 2)];
-        json!({ "id": format!("g{group}-{number}"), "profile": profile.to_string(), "hosts": hosts, "hold": "phases" })
-    };
-    let jobs: Vec<_> = (0..32).flat_map(|group| (0..8).map(move |number| job(group, number))).collect();
     let before = processor_s(service.child.id());
-    let (status, answer) = service.ask("POST", "/v1alpha1/commit", &json!({ "jobs": jobs }).to_string());
+    let (status, answer) = service.ask("POST", "/v1alpha1/commit", &json!({ "jobs": groups::jobs(groups::MAX) }).to_string());
     assert_eq!(status, 200, "{answer}");
     let took = processor_s(service.child.id()) - before;
     println!("{took:.1} s of processor time");

@@ -3,11 +3,15 @@
 
 mod support;
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 use prost::Message as _;
 use prost_types::FileDescriptorProto;
-use support::{Service, program, testbed};
+use serde_json::json;
+use support::{Service, groups, program, testbed};
 use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, transport::Channel};
@@ -48,6 +52,49 @@ async fn health_is_readiness() {
     assert_eq!(service.ask("PUT", "/v1alpha1/fabric", &fabric).0, 200);
     assert_eq!(timeout(support::WAIT, watch.message()).await.unwrap().unwrap().unwrap().status(), ServingStatus::Serving);
     assert_eq!(client.check(of("")).await.unwrap().into_inner().status(), ServingStatus::Serving);
+}
+
+/// Whatever waits for the controller waits for the plan; a probe does not.
+#[test]
+fn a_service_that_computes_a_long_plan_is_ready_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fabric, config) = (folder.path().join("fabric.yaml"), folder.path().join("a.toml"));
+    fs::write(&fabric, groups::fabric()).unwrap();
+    fs::write(&config, "control = \"turns\"\n").unwrap();
+    let mut command = program();
+    command.arg("--config").arg(&config).arg("--state").arg(folder.path().join("s.redb")).arg("--fabric").arg(&fabric);
+    let service = Service::with(&mut command);
+    assert_eq!(service.get("/readyz").status, 200);
+    let body = json!({ "jobs": groups::jobs(groups::MAX) }).to_string();
+    let (probes, took, waits) = std::thread::scope(|scope| {
+        let began = Instant::now();
+        let commit = scope.spawn(|| {
+            let asked = Instant::now();
+            (service.ask("POST", "/v1alpha1/commit", &body), asked.elapsed())
+        });
+        // A reader of the plan tells when the controller is free again: it is asked once the commit is under way.
+        std::thread::sleep(Duration::from_millis(200));
+        let reader = scope.spawn(|| {
+            let asked = Instant::now();
+            (service.ask("GET", "/v1alpha1/plan", "").0, asked.elapsed())
+        });
+        let mut probes = Vec::new();
+        while !commit.is_finished() {
+            let asked = Instant::now();
+            assert_eq!(service.get("/readyz").status, 200, "after {:?}", began.elapsed());
+            assert_eq!(service.get("/healthz").status, 200, "after {:?}", began.elapsed());
+            probes.push(asked.elapsed());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let ((status, answer), took) = commit.join().unwrap();
+        assert_eq!(status, 200, "{answer}");
+        (probes, took, reader.join().unwrap())
+    });
+    let longest = probes.iter().max().unwrap();
+    println!("a commit of {took:?}, a reader of the plan waited for {waits:?}; {} probes, the longest {longest:?}", probes.len());
+    assert_eq!(waits.0, 200);
+    // Probes that waited for the plan would be few, and one would take nearly all of its time.
+    assert!(probes.len() >= 5 && *longest < took / 2, "{took:?}: {probes:?}");
 }
 
 #[tokio::test]

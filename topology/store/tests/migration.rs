@@ -18,6 +18,8 @@ const META: TableDefinition<'_, &str, u32> = TableDefinition::new("meta");
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
 /// Batches that the service of schema 3 wrote: the fabric, two commits, a release, two submissions, a start and a report.
 const BATCHES_OF_3: u64 = 8;
+/// The same of schemas 5 and 6, and a comparison.
+const BATCHES_OF_5: u64 = 9;
 /// More syncs than opening a file takes.
 const SYNCS_MAX: u32 = 50;
 
@@ -99,9 +101,9 @@ fn everything_in_a_file_of_schema_1_is_in_force_after_its_migration() {
 }
 
 #[test]
-fn files_of_schemas_2_to_4_keep_their_records_and_their_count_of_batches() {
-    // The fabric, commits, a release, and what became of submissions, before the files were migrated.
-    for (earlier, batches) in [(2, 5), (3, BATCHES_OF_3), (4, 4)] {
+fn files_of_schemas_2_to_6_keep_their_records_and_their_count_of_batches() {
+    // The fabric, commits, a release, what became of submissions, and comparisons, before the files were migrated.
+    for (earlier, batches) in [(2, 5), (3, BATCHES_OF_3), (4, 4), (5, BATCHES_OF_5), (6, BATCHES_OF_5)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         fs::copy(fixture(&format!("schema-{earlier}.redb")), &path).unwrap();
@@ -116,6 +118,8 @@ fn files_of_schemas_2_to_4_keep_their_records_and_their_count_of_batches() {
         assert_eq!(dump(&file), expected);
         let loaded = file.load().unwrap();
         assert_eq!((loaded.records.len(), loaded.revision), (expected.len(), Revision(batches)));
+        let compared = loaded.records.iter().filter(|record| matches!(record, Record::Comparison(..))).count();
+        assert_eq!(compared, usize::from(earlier >= 5));
         drop(file);
         assert_eq!(schema(&path), SCHEMA);
         assert_eq!(StateFile::open(&path).unwrap().load().unwrap(), loaded);

@@ -5,6 +5,8 @@
 //! machine could find after a power cut, and a service has to open each with all that it acknowledged.
 #![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
+mod sectors;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -16,8 +18,6 @@ use antiphase_store::{AnswerRecord, Change, Key, PlanVersionRecord, Record, Revi
 
 /// Files of each kind, unless `ANTIPHASE_FAULTS` says otherwise.
 const FAULTS: usize = 60;
-/// What a disk writes whole: a sector of the older size, which is the harder case.
-const SECTOR: usize = 512;
 /// Batches of one life of a file.
 const BATCHES: usize = 24;
 
@@ -127,25 +127,6 @@ fn life(folder: &Path, random: &mut Random) -> Vec<Moment> {
     moments
 }
 
-impl Moment {
-    /// What a machine could find after the power went: some of the sectors that were written.
-    fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
-        // Of sixteen sectors: few, half, all but some, all.
-        let share = [1, 8, 15, 16][random.below(4)];
-        // The length is of the file system's journal, and may be the old one.
-        let length = if random.below(4) == 0 { self.durable.len() } else { self.written.len().max(self.durable.len()) };
-        let mut found = self.durable.clone();
-        found.resize(length, 0);
-        for at in (0..length.min(self.written.len())).step_by(SECTOR) {
-            let end = (at + SECTOR).min(length).min(self.written.len());
-            if random.below(16) < share {
-                found[at..end].copy_from_slice(&self.written[at..end]);
-            }
-        }
-        found
-    }
-}
-
 #[test]
 fn power_that_goes_at_any_moment_costs_nothing_that_was_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,7 +138,7 @@ fn power_that_goes_at_any_moment_costs_nothing_that_was_acknowledged() {
             moments = life(folder.path(), &mut random);
         }
         let moment = &moments[random.below(moments.len())];
-        let found = moment.after_power_cut(&mut random);
+        let found = sectors::after_power_cut(&moment.durable, &moment.written, &mut |bound| random.below(bound));
         fs::write(&path, &found).unwrap();
         let opened = StateFile::open(&path).unwrap_or_else(|e| panic!("file {made} is refused: {e}"));
         let there = contents(&opened);
@@ -191,20 +172,13 @@ fn rotten_sectors_are_found_or_do_no_harm() {
         let which = 1 + random.below(at_rest.len() - 1);
         let moment = at_rest[which];
         let mut rotten = moment.written.clone();
-        let used: Vec<usize> =
-            (0..rotten.len() / SECTOR).filter(|n| rotten[n * SECTOR..][..SECTOR].iter().any(|byte| *byte != 0)).collect();
-        let at = used[random.below(used.len())] * SECTOR;
-        match random.below(3) {
-            0 => rotten[at..at + SECTOR].fill(0),
-            1 => rotten[at..at + SECTOR].iter_mut().for_each(|byte| *byte = random.next() as u8),
-            _ => rotten[at + random.below(SECTOR)] ^= 1 << random.below(8),
-        }
+        let sector = sectors::rot(&mut rotten, &mut |bound| random.below(bound));
         fs::write(&path, &rotten).unwrap();
         match std::panic::catch_unwind(|| StateFile::open(&path).map(|file| contents(&file))) {
             Ok(Ok(there)) if there == moment.acknowledged => whole += 1,
             // The file is of a process that was killed. Damage to the last batch looks there like a batch that a power cut tore.
             Ok(Ok(there)) if there == at_rest[which - 1].acknowledged => whole += 1,
-            Ok(Ok(_)) => wrong.push(format!("{made}: sector {}: other contents", at / SECTOR)),
+            Ok(Ok(_)) => wrong.push(format!("{made}: sector {sector}: other contents")),
             Ok(Err(StoreError::Damaged { .. } | StoreError::Newer { .. })) | Err(_) => {
                 refused += 1;
                 if fs::read(&path).unwrap() != rotten {

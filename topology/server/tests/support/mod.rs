@@ -1,6 +1,7 @@
 //! A real service on a free port with a state file of its own, and a small HTTP client.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod groups;
 pub(crate) mod order;
 
 use std::{
