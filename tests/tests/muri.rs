@@ -29,7 +29,7 @@ fn rule(run: &Value) -> Option<Rule> {
     match run["policy"].as_str().expect("policy") {
         "shortest" => Some(Rule::Srtf),
         "shortest-gpu" => Some(Rule::Srsf),
-        "dlas-gpu" => Some(Rule::Tiresias),
+        "dlas-gpu" => Some(Rule::TIRESIAS),
         "antman" => Some(Rule::AntMan),
         "multi-resource-blossom-same-gpu" => muri(true, true, Order::Best),
         "multi-resource-blossom-same-gpu-unaware" => muri(false, true, Order::Best),

@@ -143,6 +143,7 @@ fn trace(jobs: u64, factor: u32, seed: u64) -> Result<Trace, Failure> {
             iteration_ms: profile.iteration_s * 1e3,
             profile: entry,
             opportunistic: false,
+            weight: 1,
             traffic: None,
             up_ms: None,
             model: None,
@@ -176,7 +177,7 @@ fn rule_of(name: &str) -> Result<Rule, Failure> {
     Ok(match name {
         "fifo" => Rule::Fifo,
         "srsf" => Rule::Srsf,
-        "tiresias" => Rule::Tiresias,
+        "tiresias" => Rule::TIRESIAS,
         "themis" => Rule::Themis,
         "gandiva" => Rule::Gandiva(GandivaOptions::default()),
         "muri-s" => Rule::Muri(MuriOptions::default()),

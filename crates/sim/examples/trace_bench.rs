@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("fifo", Rule::Fifo),
         ("srtf", Rule::Srtf),
         ("srsf", Rule::Srsf),
-        ("tiresias", Rule::Tiresias),
+        ("tiresias", Rule::TIRESIAS),
         ("antman", Rule::AntMan),
         ("themis", Rule::Themis),
         ("gandiva", Rule::Gandiva(GandivaOptions::default())),

@@ -38,4 +38,5 @@ mod shell;
 mod sim;
 mod sim_files;
 mod solve;
+mod tiresias;
 mod top;

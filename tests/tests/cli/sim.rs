@@ -174,6 +174,18 @@ fn on_a_fabric_the_report_has_iterations_and_links() {
         page.contains("Iterations on the fabric") && page.contains("<h2>The busiest links by job</h2>") && page.contains("control free")
     );
     assert!(std::fs::read_to_string(&events).is_ok_and(|text| text.contains(r#"{"number":0,"name":"h1","gpus":1}"#)));
+    // The jobs of the trace meet nobody; three that stand anywhere and send for most of the time have marks.
+    assert!(page.contains("<h2>ECN marks</h2><p>None.</p>"));
+    let rows: String = (0..3).map(|job| format!("{job},0,8,1000,100,90\n")).collect();
+    let trace = scratch.file("meet.csv", format!("job_id,submit_s,gpus,iterations,iteration_ms,up_ms\n{rows}"));
+    let fabric = scratch.file("fabric.yaml", antiphase(&["fabric", "generate", "cassini24"]).stdout);
+    let arguments = ["sim", "run", "--format", "antiphase", "--gpus-per-node", "1", "--policy", "srtf", "--ranker", "random"];
+    let run = antiphase(&[&arguments[..], &["--trace", &trace, "--fabric", &fabric, "--report", &report, "-o", "json"]].concat());
+    run.expect(0);
+    let marks = run.json()["marks_per_iteration"].as_f64().expect("a number");
+    let page = std::fs::read_to_string(&report).expect("a report");
+    let each = format!("with {marks:.1} ECN marks each");
+    assert!(marks > 0.0 && page.contains(&each) && page.contains("<h2>ECN marks</h2><figure>"), "{marks}");
 }
 
 /// One job of 1,000 s on 8 GPUs, on two hosts, with a checkpoint every 300 s.

@@ -141,7 +141,7 @@ fn an_elastic_policy_uses_an_option_or_refuses_it() {
     ];
     // With another policy, another timing or a fabric.
     let sometimes = ["--profiles", "--round", "--search", "--sight", "--seed"];
-    let refused: [&[&str]; 18] = [
+    let refused: [&[&str]; 20] = [
         &["--workers", "w.csv"],
         &["--faults", "f.csv"],
         &["--host-mtbf-h", "10", "--host-mttr-h", "1"],
@@ -158,6 +158,8 @@ fn an_elastic_policy_uses_an_option_or_refuses_it() {
         &["--worst-order"],
         &["--no-autopack"],
         &["--no-growth"],
+        &["--promote", "1"],
+        &["--consolidate"],
         &["--blind-groups"],
         &["--gpu-types", "aws:2x4", "--gpus-per-node", "3"],
     ];

@@ -1,4 +1,5 @@
-//! A job of which nobody knows anything is learned by its agent from the counters of its node, and planned with that.
+//! A job of which nobody knows anything is learned by its agent from the counters of its node, and planned with that: one that was
+//! committed, and one that the scheduler started.
 
 use std::{
     sync::{
@@ -10,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::rig::{Link, Nic, Node, Service};
+use crate::rig::{FABRIC, Link, Nic, Node, Service};
 
 /// Every wait ends by then.
 const SOON: Duration = Duration::from_secs(60);
@@ -33,6 +34,32 @@ fn job(service: &Service) -> Value {
     service.ask("GET", "jobs", "")["jobs"][0].clone()
 }
 
+/// The job, once it is learned.
+async fn learned(service: &Service) -> Value {
+    let until = Instant::now() + SOON;
+    loop {
+        let job = job(service);
+        if job["learn"] == "learned" {
+            return job;
+        }
+        assert!(Instant::now() < until, "{job:#}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// A submission, once it is as it should be.
+async fn submission(service: &Service, name: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + SOON;
+    loop {
+        let found = service.ask("GET", &format!("submissions?jobs={name}"), "")["submissions"][0].take();
+        if is(&found) {
+            return found;
+        }
+        assert!(Instant::now() < until, "{found:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_without_a_profile_is_learned_and_planned() {
     let service = Service::start();
@@ -45,15 +72,7 @@ async fn a_job_without_a_profile_is_learned_and_planned() {
 
     let stopped = Arc::clone(&stop);
     let runs = std::thread::spawn(move || run(nic, &stopped));
-    let until = Instant::now() + SOON;
-    let learned = loop {
-        let job = job(&service);
-        if job["learn"] == "learned" {
-            break job;
-        }
-        assert!(Instant::now() < until, "{job:#}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    };
+    let learned = learned(&service).await;
     stop.store(true, Ordering::Relaxed);
     let mean = u64::try_from(runs.join().unwrap().as_nanos()).unwrap();
 
@@ -75,4 +94,41 @@ async fn a_job_without_a_profile_is_learned_and_planned() {
     service.ask("POST", "commit", &commit);
     let again = job(&service);
     assert_eq!((&again["learn"], again["solo_period_ns"].as_u64()), (&json!("learned"), Some(period)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_submitted_to_be_learned_is_planned_and_starts_again_as_it_was_learned() {
+    let service = Service::with(Some(FABRIC), "scheduler = { policy = \"srtf\", gpus_per_host = 1 }\n");
+    let submit = json!({ "job": { "id": "a", "learn": true }, "gpus": 2, "duration_s": 36_000 });
+    service.ask("POST", "submit", &submit.to_string());
+    let report = |job: &str, attempt: u32, report: &str| {
+        service.ask("POST", "report", &json!({ "job": job, "attempt": attempt, "report": report }).to_string());
+    };
+    let starting = submission(&service, "a", |a| a["state"] == "starting").await;
+    assert!(starting["why"].as_str().unwrap().ends_with("; runs free until it is learned"), "{starting:#}");
+    let leader = starting["place"][0]["host"].as_str().unwrap().to_owned();
+    let node = Node::start(service.address, &leader).await;
+    report("a", 1, "started");
+    let (nic, stop) = (node.nic(), Arc::new(AtomicBool::new(false)));
+    let stopped = Arc::clone(&stop);
+    let runs = std::thread::spawn(move || run(nic, &stopped));
+    let before = learned(&service).await;
+    stop.store(true, Ordering::Relaxed);
+    runs.join().unwrap();
+    let kept = submission(&service, "a", |a| a["why"].as_str().unwrap().ends_with("; planned as it was learned")).await;
+    assert_eq!((&kept["state"], &kept["planned"], kept["attempt"].as_u64()), (&json!("running"), &json!(true), Some(1)));
+
+    // A shorter one takes its place, and nobody has to learn it anew.
+    service.ask("POST", "submit", &json!({ "job": { "id": "b" }, "gpus": 4, "duration_s": 5 }).to_string());
+    submission(&service, "a", |a| a["state"] == "stopping").await;
+    report("a", 1, "stopped");
+    let free = submission(&service, "b", |b| b["state"] == "starting").await;
+    assert!(free["why"].as_str().unwrap().ends_with("; runs free, without a profile and not to be learned"), "{free:#}");
+    report("b", 1, "finished");
+    submission(&service, "a", |a| a["state"] == "starting" && a["attempt"] == 2).await;
+    let again = job(&service);
+    assert_eq!((&again["learn"], &again["solo_period_ns"]), (&json!("learned"), &before["solo_period_ns"]), "{again:#}");
+    let events = service.ask("GET", "events?limit=1000", "");
+    let count = |kind: &str| events["events"].as_array().unwrap().iter().filter(|event| event["kind"] == kind).count();
+    assert_eq!(count("learned"), 1, "{events:#}");
 }

@@ -37,7 +37,7 @@ const COMPUTES: Duration = Duration::from_millis(60);
 /// Where the kernel would show the counters of a node's NIC.
 const NIC: &str = "sys/class/net/ens1/statistics";
 
-const FABRIC: &str = "schema: antiphase.fabric/v1
+pub(crate) const FABRIC: &str = "schema: antiphase.fabric/v1
 name: two-leaves
 hosts: [h1, h2, h3, h4]
 switches:
@@ -91,7 +91,8 @@ impl Service {
 
     fn listens(&self) {
         let until = Instant::now() + SOON;
-        while TcpStream::connect(self.address).is_err() {
+        // One that still reads what was committed says so with 503.
+        while !self.answer("GET", "jobs", "").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200")) {
             assert!(Instant::now() < until, "the service does not listen at {}", self.address);
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -104,17 +105,23 @@ impl Service {
 
     /// What the API answers; anything but 200 fails.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> Value {
-        let mut stream = TcpStream::connect(self.address).unwrap();
+        let answer = self.answer(method, path, body).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// All that the API answers.
+    fn answer(&self, method: &str, path: &str, body: &str) -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(self.address)?;
         let head = format!(
             "{method} /v1alpha1/{path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
             self.address,
             body.len()
         );
-        stream.write_all((head + body).as_bytes()).unwrap();
+        stream.write_all((head + body).as_bytes())?;
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
     }
 
     /// Jobs `a` and `b`, committed so, once both are planned as measured. On a busy machine sleeps last longer where jobs wait for turns, and the comparison may let

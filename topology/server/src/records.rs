@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use job::MeasuredProfile;
+use job::{JobDoc, MeasuredProfile};
 use plan::{Control, slot::SlotTimes};
 use state::{
     AuditEntry, Commitment, Content, Document, Lease, Record, Slot,
@@ -154,6 +154,10 @@ fn submission_record(submission: &Submission) -> Result<SubmissionRecord, String
         why: submission.why.clone(),
         place: submission.place.iter().map(|place| (place.host.clone(), place.gpus.clone())).collect(),
         planned: submission.planned,
+        learned: match &submission.learned {
+            Some(learned) => Some(Box::new((*resolve::kept(&submission.name, learned)?).clone())),
+            None => None,
+        },
         attempt: submission.attempt,
         failures: submission.failures,
         ran_ns: submission.ran.0,
@@ -168,6 +172,7 @@ fn submission(kept: SubmissionRecord) -> Submission {
         asked: digest(&kept.asked).unwrap_or_default(),
         gpus: kept.gpus,
         has_profile,
+        learn: kept.document.learn,
         opportunistic: kept.opportunistic,
         iteration: Nanos(kept.iteration_ns),
         total: Nanos(kept.total_ns),
@@ -193,6 +198,7 @@ fn submission(kept: SubmissionRecord) -> Submission {
         why: kept.why,
         place: kept.place.into_iter().map(|(host, gpus)| HostGpus { host, gpus }).collect(),
         planned: kept.planned,
+        learned: kept.learned.map(|learned| Document::new(Arc::<JobDoc>::from(learned))),
         attempt: kept.attempt,
         failures: kept.failures,
         ran: Nanos(kept.ran_ns),
@@ -278,8 +284,6 @@ fn digest(text: &str) -> Option<Content> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
-
-    use job::JobDoc;
 
     use super::*;
 

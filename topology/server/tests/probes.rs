@@ -147,10 +147,10 @@ async fn open_watches_are_bounded_and_end_with_the_service() {
     // A check is no stream; and a place that is left can be taken again.
     assert_eq!(client.check(of("")).await.unwrap().into_inner().status(), ServingStatus::Serving);
     drop(second);
-    let until = std::time::Instant::now() + support::WAIT;
+    let until = Instant::now() + support::WAIT;
     while client.watch(of("")).await.is_err() {
-        assert!(std::time::Instant::now() < until, "no place was given back");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        assert!(Instant::now() < until, "no place was given back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     first.message().await.unwrap().unwrap();
     service.signal(rustix::process::Signal::TERM);

@@ -153,7 +153,10 @@ fn what_others_commit_stays_theirs_and_what_is_submitted_stays_the_schedulers() 
     let a = wait(&service, "a", "starting");
     let hosts: Vec<&str> = a["place"].as_array().unwrap().iter().map(|place| place["host"].as_str().unwrap()).collect();
     assert_eq!(hosts, ["h21", "h22", "h23", "h24"]);
-    assert!(!a["planned"].as_bool().unwrap() && a["why"].as_str().unwrap().ends_with("runs free, not learned yet"), "{a}");
+    assert!(
+        !a["planned"].as_bool().unwrap() && a["why"].as_str().unwrap().ends_with("runs free, without a profile and not to be learned"),
+        "{a}"
+    );
     submit(&service, &job("b", 4, 10));
     assert_eq!(wait(&service, "b", "queued")["attempt"], 0);
     // The hosts that others give back are used at once.

@@ -16,9 +16,11 @@ pub struct SubmissionSpec {
     pub gpus: u32,
     /// What the job was made from: a value of the caller's.
     pub document: Document,
-    /// Whether the document says how the job communicates. A job of which nobody knows runs free: it holds GPUs, and has no place in the
-    /// plan.
+    /// Whether the document says how the job communicates. A job of which nobody knows, and that nobody is to learn, runs free: it holds
+    /// GPUs, and has no place in the plan.
     pub has_profile: bool,
+    /// Whether the job's agent learns how it communicates. Agents learn what is in the plan, so the job has a place there from its start on.
+    pub learn: bool,
     /// Whether it may only use what other jobs leave, and is the first to be stopped.
     pub opportunistic: bool,
     /// One iteration alone, as declared; above zero.
@@ -125,6 +127,8 @@ pub struct Submission {
     pub place: Vec<HostGpus>,
     /// Whether it has a place in the plan.
     pub planned: bool,
+    /// The document with what was learned of the job, in which it is planned when it starts again; a value of the caller's.
+    pub learned: Option<Document>,
     /// Counts its starts. A report of another start than the present one is refused.
     pub attempt: u32,
     /// Starts that came to nothing: nobody answered, or it stopped by itself.
@@ -141,6 +145,12 @@ impl Submission {
     pub fn ran_at(&self, now: FabricTime) -> Nanos {
         let present = self.started.map_or(Nanos(0), |started| now.since(started));
         Nanos(self.ran.0.saturating_add(present.0))
+    }
+
+    /// Whether it is known how the job communicates, because somebody declared it or because it was learned.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.spec.has_profile || self.learned.is_some()
     }
 
     /// How long it still takes alone, as declared. A job that runs on beyond that has nothing left, and runs on.

@@ -14,7 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// - 4: there is a trail of who changed what, which a service of before would not go on with.
 /// - 5: there is what comparisons of turns found, which a service of before would not know.
 /// - 6: leases and answers say who set or asked for them, which a service of before would take for damage.
-pub const SCHEMA: u32 = 6;
+/// - 7: there is what was learned of submissions, which a service of before would take for damage.
+pub const SCHEMA: u32 = 7;
 
 const FABRIC: &str = "fabric";
 const PLAN_VERSION: &str = "plan_version";
@@ -274,6 +275,9 @@ pub struct SubmissionRecord {
     pub place: Vec<(String, Vec<u32>)>,
     /// Whether it has a place in the plan.
     pub planned: bool,
+    /// The job as it was learned, on the hosts on which it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learned: Option<Box<JobDoc>>,
     /// Counts its starts.
     pub attempt: u32,
     /// Starts that came to nothing.
@@ -532,6 +536,7 @@ mod tests {
                 why: "was withdrawn".into(),
                 place: vec![("h1".into(), vec![0, 3])],
                 planned: true,
+                learned: Some(Box::new(JobDoc::parse("{id: s, learn: true, model: {name: vgg16}, hosts: [h1]}").unwrap())),
                 attempt: 6,
                 failures: 1,
                 ran_ns: 7,

@@ -21,7 +21,7 @@ use fabric::{
 };
 use policy::{
     muri::{GROUP_MAX, Order},
-    schedule::{Capacity, Cluster, MuriOptions, Rule},
+    schedule::{Capacity, Cluster, MuriOptions, Rule, TiresiasOptions},
 };
 use serde::Serialize;
 
@@ -84,7 +84,8 @@ EXAMPLES
   Columns of such faults, in any order: at_s, kind (host, link, agent, straggler), name (of a host, or of a link as leaf1->spine2), until_s,
   and of stragglers factor. Without a fabric hosts have numbers, from 0 on.
   Columns of such a trace, in any order: job_id, submit_s, gpus, iterations, and iteration_ms with up_ms and load_ms, or model;
-  restart_s, priority (guaranteed or opportunistic) and gpus_max (the most GPUs that it can use, under gandiva) may be left out.
+  restart_s, priority (guaranteed or opportunistic), gpus_max (the most GPUs that it can use, under gandiva) and weight (of its turns, 1 to
+  1000, under gandiva) may be left out.
   Columns of a trace of Muri, in any order: job_id, num_gpu, submit_time (ms), iterations, model_name, duration (ms),
   iteration_time (ms), resource_time_0, resource_time_1, resource_time_2 (load, GPU, network; ms), priority (0 guaranteed, 1 opportunistic).";
 
@@ -173,6 +174,12 @@ pub(crate) struct RunArgs {
     /// Gandiva: leave jobs that may grow (gpus_max of the trace) the GPUs that they ask for
     #[arg(long)]
     no_growth: bool,
+    /// Tiresias: a job that waited for so many times the time that it ran goes back to the first queue (PromoteKnob)
+    #[arg(long, value_name = "FACTOR", value_parser = promote)]
+    promote: Option<u32>,
+    /// Tiresias: jobs run only on as few hosts as can hold them
+    #[arg(long)]
+    consolidate: bool,
     #[command(flatten)]
     elastic: ElasticArgs,
 }
@@ -516,10 +523,24 @@ fn rule(args: &RunArgs) -> Result<Rule, CliError> {
     if args.no_growth {
         return args.policy.without_growth();
     }
+    let queues = [("--promote", args.promote.is_some()), ("--consolidate", args.consolidate)];
+    match (args.policy, queues.iter().find(|(_, given)| *given)) {
+        (PolicyArg::Tiresias, Some(_)) => {
+            return Ok(Rule::Tiresias(TiresiasOptions { promote_permille: args.promote, consolidate: args.consolidate }));
+        }
+        (policy, Some((option, _))) => return Err(CliError::Usage(format!("{option}: --policy {} has no queues", policy.name()))),
+        (_, None) => {}
+    }
     let order = if args.worst_order { Order::Worst } else { Order::Best };
     let (matching, autopack, offers) = (!args.no_matching, !args.no_autopack, !args.blind_groups);
     let group_max = args.group_max.unwrap_or(GROUP_MAX as u8);
     args.policy.rule(MuriOptions { group_max, order, matching, autopack, offers, ..MuriOptions::default() })
+}
+
+/// A factor from 0.001 to 1,000, in thousandths.
+fn promote(text: &str) -> Result<u32, String> {
+    let permille = text.parse::<f64>().map_or(0.0, |factor| (factor * 1e3).round());
+    if (1.0..=1e6).contains(&permille) { Ok(permille as u32) } else { Err("expected a number from 0.001 to 1000".into()) }
 }
 
 /// Runs, with their times over those of the first where there are several.

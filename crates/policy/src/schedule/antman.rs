@@ -137,6 +137,11 @@ impl AntMan {
                 out.reasons.push(Reason::Rank { before: group, value: j.submitted_s });
             }
         }
+        if explain {
+            let ran = self.running.len() as u32;
+            let waits = self.waiting.iter().zip(ran..);
+            out.passed.extend(waits.map(|(job, before)| (*job, Reason::Rank { before, value: jobs[*job as usize].submitted_s })));
+        }
     }
 
     /// How many GPUs no guaranteed job has.

@@ -157,6 +157,10 @@ impl Auction {
         for &job in &self.present {
             let (j, lease) = (&jobs[job as usize], &mut self.leases[job as usize]);
             if lease.ends_s <= now_s {
+                if explain {
+                    let Rho { without, with } = self.fairness.rho(now_s, job, j, restart_s(j), !lease.places.is_empty());
+                    out.passed.push((job, Reason::Fairness { before: without, after: with, until_s: now_s }));
+                }
                 lease.places.clear();
                 continue;
             }

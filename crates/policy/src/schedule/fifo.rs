@@ -38,15 +38,15 @@ impl Fifo {
             let j = of(&job);
             let room = if j.running { &mut stay } else { &mut free };
             let fits = j.gpus <= *room && (j.running || !blocked);
+            let reason = Reason::Rank { before, value: j.submitted_s };
             if !fits {
                 blocked |= !j.running;
+                out.passed.extend(explain.then_some((job, reason)));
                 continue;
             }
             *room -= j.gpus;
             out.runs.push(Run { job, group: out.runs.len() as u32, iteration_s: j.alone_s, restart_s: restart_s(j) });
-            if explain {
-                out.reasons.push(Reason::Rank { before, value: j.submitted_s });
-            }
+            out.reasons.extend(explain.then_some(reason));
         }
     }
 }

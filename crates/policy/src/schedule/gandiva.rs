@@ -3,7 +3,7 @@
 //! The rules. A host is of the kind of its first job: the number of GPUs that this asks for. A job that comes is put (Algorithm 1) on the
 //! host of its kind with the least load, if it has room; else on idle hosts; else on whatever GPUs are free, also of several hosts; else it
 //! over-subscribes the least-loaded hosts of its kind; and where there are none it waits. Nobody is stopped for others: jobs of an
-//! over-subscribed host take its GPUs in turns of a minute, each its share. When a job leaves, one of the most crowded host moves to the
+//! over-subscribed host take its GPUs in turns of a minute, each its share by its [weight](Job::weight) (`turns.rs`). When a job leaves, one of the most crowded host moves to the
 //! GPUs that are free, and else a job that is spread over hosts moves onto one. What is then left of hosts is gathered: the jobs of the
 //! emptiest host move to fuller ones of its kind, as long as a host has [`FRAGMENT`] of its GPUs free and some job of it has room elsewhere.
 //! On a host that is still over-subscribed jobs are packed: those that use the GPU least are tried with each other, and a pair stays
@@ -13,18 +13,19 @@
 //! (`growing.rs`).
 //!
 //! What is there of the paper, and what is not. Algorithm 1 is as published. Turns are not played one by one: a job makes progress by its share at
-//! all times, which differs from turns of a minute by less than one of them, and [`SWITCH`] is what suspending at the end of a mini-batch costs; all
-//! jobs weigh the same, because no trace says otherwise, so there are no jobs of higher priority either. Introspection is exact: what a pair does is computed
+//! all times, which differs from turns of a minute by less than one of them, and [`SWITCH`] is what suspending at the end of a mini-batch costs; jobs
+//! weigh the same unless a trace of our own says otherwise, and there are no jobs of higher priority. Introspection is exact: what a pair does is computed
 //! as the timing of groups has it, so that a trial costs nothing and none has to be undone; memory is in nobody's way, because no
 //! trace has any. A job that moves pays its restart, of 4 to 46 s for the models of the traces, where the paper's toolkits need 1 to 10 s.
 //! Interference on a host's bus is not modelled.
 
 mod growing;
 mod packing;
+mod turns;
 
 use alloc::{vec, vec::Vec};
 
-use self::{growing::Growing, packing::Packing};
+use self::{growing::Growing, packing::Packing, turns::Turns};
 use super::{
     Settings,
     hosts::{Capacity, Cluster},
@@ -148,17 +149,21 @@ impl Gandiva {
         }
         self.grow(now_s, jobs, &restart_s);
         self.say(jobs, restart_s, explain, out);
+        if explain {
+            self.say_waiting(jobs, out);
+        }
     }
 
     /// Writes down who runs.
     fn say(&self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool, out: &mut Decision) {
         out.groups_share = true;
+        let turns = Turns::of(self, jobs);
         for at in 0..self.placed.len() {
             let job = self.placed[at];
             let (j, stand) = (&jobs[job as usize], &self.stands[job as usize]);
             // A pair is the group of its earlier member.
             let group = stand.partner.map_or(job, |partner| partner.min(job));
-            let share = self.share(stand);
+            let share = turns.share(self, job, jobs);
             let has = has(j, stand);
             let alone_s = || if has > j.gpus { j.alone_s * self.packing.share_on(j, has) } else { j.alone_s };
             let unit_s = stand.partner.map_or_else(alone_s, |partner| self.packing.pair_s(j, &jobs[partner as usize]));
@@ -176,6 +181,13 @@ impl Gandiva {
                 });
             }
         }
+    }
+
+    /// Writes down who waits: there is no host of its kind, and nothing is left of others.
+    fn say_waiting(&self, jobs: &[Job], out: &mut Decision) {
+        let ran = self.placed.len() as u32;
+        let waits = self.waiting.iter().zip(ran..);
+        out.passed.extend(waits.map(|(job, before)| (*job, Reason::Rank { before, value: jobs[*job as usize].submitted_s })));
     }
 
     /// Where Algorithm 1 puts a job of this many GPUs.
@@ -261,12 +273,6 @@ impl Gandiva {
                 self.growing.touch(host);
             }
         }
-    }
-
-    /// The share of the time in which a job has its GPUs: that of its most crowded host.
-    fn share(&self, stand: &Stand) -> f64 {
-        let per_host = f64::from(self.cluster.gpus_per_host);
-        stand.hosts.iter().map(|(host, _)| (per_host / f64::from(self.load[*host as usize].max(1))).min(1.0)).fold(1.0, f64::min)
     }
 
     /// Moves jobs from crowded hosts to free GPUs, then spread jobs onto one host.

@@ -18,6 +18,8 @@ pub struct Job {
     pub profile: u16,
     /// Whether it may only use what guaranteed jobs leave (AntMan).
     pub opportunistic: bool,
+    /// How large a part of the turns of a crowded host it has beside others (Gandiva), above zero: twice the weight, twice the time.
+    pub weight: u32,
     /// When it was submitted.
     pub submitted_s: f64,
     /// How long it runs alone, as it was declared.
@@ -61,7 +63,7 @@ pub struct Run {
     pub restart_s: f64,
 }
 
-/// Why a job runs, or a group shares its GPUs.
+/// Why a job runs or waits, or a group shares its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reason {
     /// It was at this place of the order, by this value (the less the sooner).
@@ -84,7 +86,7 @@ pub enum Reason {
         before: f64,
         /// How late with its GPUs from the auction on.
         after: f64,
-        /// When its lease ends.
+        /// When its lease ends; now, where it won none.
         until_s: f64,
     },
     /// It has its GPUs in turns with others of its host (Gandiva).
@@ -127,6 +129,8 @@ pub struct Decision {
     pub groups_share: bool,
     /// Why, for each of the runs; only when it was asked for.
     pub reasons: Vec<Reason>,
+    /// Who waits, in the policy's order, and what it had in place of that: the alternatives to those who run. Only when it was asked for.
+    pub passed: Vec<(JobIndex, Reason)>,
 }
 
 impl Decision {
@@ -134,6 +138,7 @@ impl Decision {
         self.runs.clear();
         self.places.clear();
         self.reasons.clear();
+        self.passed.clear();
         self.groups_share = false;
     }
 }
@@ -150,6 +155,7 @@ pub(super) mod samples {
             gpus_max: gpus,
             profile: 0,
             opportunistic: false,
+            weight: 1,
             submitted_s: 0.0,
             declared_s: 1.0,
             alone_s: 1.0,

@@ -35,6 +35,7 @@ pub use self::{
     muri::MuriOptions,
     place::{Placer, Unplaced},
     propose::{CANDIDATES, Candidate, ClusterView},
+    tiresias::TiresiasOptions,
 };
 use crate::muri::{Profile, Timing};
 
@@ -48,7 +49,7 @@ pub enum Rule {
     /// Shortest remaining service first: time times GPUs.
     Srsf,
     /// Least attained service first, in steps.
-    Tiresias,
+    Tiresias(TiresiasOptions),
     /// Guaranteed jobs first, the others on what these leave of their GPUs.
     AntMan,
     /// Who would be latest beside a fair share first: with leases and auctions in [`Timing::Paper`], as the Muri authors' simulator has it
@@ -61,6 +62,9 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Tiresias as its authors' public simulator runs it: nobody is promoted, and a job runs on GPUs anywhere.
+    pub const TIRESIAS: Self = Self::Tiresias(TiresiasOptions { promote_permille: None, consolidate: false });
+
     /// Whether all hosts must have as many GPUs: AntMan and Gandiva count their places by the host.
     #[must_use]
     pub const fn wants_equal_hosts(self) -> bool {
@@ -108,7 +112,7 @@ impl Scheduler {
             Rule::Fifo => Room::Fifo(Fifo::default()),
             Rule::Srtf => Room::Shortest(Shortest::new(&capacity, false)),
             Rule::Srsf => Room::Shortest(Shortest::new(&capacity, true)),
-            Rule::Tiresias => Room::Tiresias(Tiresias::new()),
+            Rule::Tiresias(options) => Room::Tiresias(Tiresias::new(&capacity, options)),
             Rule::AntMan => Room::AntMan(AntMan::new(capacity.cluster(), settings.timing)),
             Rule::Themis if settings.timing == Timing::Paper => Room::Auction(Auction::new(&capacity)),
             Rule::Themis => Room::Themis(Themis::new(&capacity)),
@@ -137,7 +141,7 @@ impl Scheduler {
     pub fn resume(&mut self, now_s: f64, job: JobIndex, jobs: &[Job], places: &[(u32, u32)], until_s: f64) {
         self.arrive(job);
         match &mut self.room {
-            Room::Tiresias(room) => room.resume(job, jobs),
+            Room::Tiresias(room) => room.resume(now_s, job, jobs),
             Room::Auction(room) => room.resume(now_s, job, jobs, places, until_s),
             Room::Fifo(_) | Room::Shortest(_) | Room::AntMan(_) | Room::Themis(_) | Room::Gandiva(_) | Room::Muri(_) => {}
         }
@@ -207,7 +211,7 @@ impl Scheduler {
         match room {
             Room::Fifo(room) => room.decide(jobs, capacity, restart_s, explain, out),
             Room::Shortest(room) => room.decide(jobs, capacity, restart_s, explain, out),
-            Room::Tiresias(room) => room.decide(jobs, capacity, restart_s, explain, out),
+            Room::Tiresias(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
             Room::AntMan(room) => room.decide(jobs, capacity, profiles, explain, out),
             Room::Themis(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
             Room::Auction(room) => room.decide(now_s, (jobs, capacity), restart_s, explain, out),
@@ -219,9 +223,10 @@ impl Scheduler {
     /// The last decision in other ways that the policy finds nearly as good, for who knows what it does not; the jobs must be as they were. Only Muri,
     /// in paper timing, has any: other groups of the same jobs.
     pub fn alternatives(&mut self, jobs: &[Job]) -> Vec<Decision> {
-        let profiles = &self.settings.profiles;
+        let Settings { profiles, explain, .. } = &self.settings;
+        let explain = *explain;
         match &mut self.room {
-            Room::Muri(room) => room.alternatives(jobs, |job| profiles[usize::from(job.profile)].restart_s),
+            Room::Muri(room) => room.alternatives(jobs, |job| profiles[usize::from(job.profile)].restart_s, explain),
             _ => Vec::new(),
         }
     }

@@ -10,7 +10,7 @@
 mod bucket;
 mod grouping;
 
-use alloc::vec::Vec;
+use alloc::{collections::BTreeSet, vec::Vec};
 
 use self::{
     bucket::Bucket,
@@ -135,7 +135,7 @@ impl Muri {
     }
 
     /// The last decision with groups that are nearly as efficient: some bring jobs together that send much or keep them apart, the others are drawn.
-    pub(super) fn alternatives(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64) -> Vec<Decision> {
+    pub(super) fn alternatives(&mut self, jobs: &[Job], restart_s: impl Fn(&Job) -> f64, explain: bool) -> Vec<Decision> {
         // Without matching nothing is weighed, and artifact mode is as published.
         if !self.options.matching || !self.options.offers || !self.grouping.may_lean() {
             return Vec::new();
@@ -144,7 +144,7 @@ impl Muri {
         for lean in LEANS {
             let mut decision = Decision::default();
             self.grouping.lean = lean;
-            self.group(jobs, &restart_s, false, &mut decision);
+            self.group(jobs, &restart_s, explain, &mut decision);
             if !found.contains(&decision) {
                 found.push(decision);
             }
@@ -166,6 +166,24 @@ impl Muri {
             self.admit(&mut groups);
         }
         self.place(&groups, jobs, restart_s, explain, out);
+        if explain {
+            self.say_waiting(out);
+        }
+    }
+
+    /// Writes down who is in no group that runs, and what it was ordered by.
+    fn say_waiting(&self, out: &mut Decision) {
+        let (ranks, runs) = (self.ranks(), out.runs.iter().map(|run| run.job).collect::<BTreeSet<_>>());
+        let waits = ranks.iter().zip(0..).filter(|((_, job), _)| !runs.contains(job));
+        out.passed.extend(waits.map(|((value, job), before)| (*job, Reason::Rank { before, value: *value })));
+    }
+
+    /// All jobs in the order of what they are ordered by.
+    fn ranks(&self) -> Vec<(f64, JobIndex)> {
+        let jobs = self.buckets.iter().flat_map(|bucket| &bucket.order);
+        let mut ranks: Vec<(f64, JobIndex)> = jobs.map(|job| (self.key[*job as usize], *job)).collect();
+        ranks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ranks
     }
 
     /// Puts the jobs of each bucket in order, arrivals behind equal ones.
@@ -265,7 +283,8 @@ impl Muri {
         self.hosts.clear(&self.capacity);
         let mut placed: Vec<Option<u32>> = alloc::vec![None; groups.len()];
         let mut next_group = 0;
-        for (bucket, before) in self.buckets.iter().zip(0..) {
+        let ranks = if explain { self.ranks() } else { Vec::new() };
+        for bucket in &self.buckets {
             // Jobs that were not chosen are in no group.
             for &job in &bucket.order[..bucket.chosen] {
                 let Ok(found) = group_of.binary_search_by_key(&job, |entry| entry.0) else { continue };
@@ -286,7 +305,10 @@ impl Muri {
                 if explain {
                     let members = group.members().len() as u32;
                     out.reasons.push(match members {
-                        1 => Reason::Rank { before, value: self.key[job as usize] },
+                        1 => {
+                            let value = self.key[job as usize];
+                            Reason::Rank { before: ranks.partition_point(|(other, _)| *other < value) as u32, value }
+                        }
                         _ => Reason::Shares { members, efficiency: self.grouping.efficiency(group, jobs) },
                     });
                 }

@@ -28,7 +28,7 @@ pub struct ClusterView<'a> {
 /// A way to go on: who runs and why, and on which GPUs of which hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// All of it: runs, places, and a reason for each of the runs with what it was ordered by.
+    /// All of it: runs, places, a reason for each of the runs with what it was ordered by, and the same of those who wait.
     pub decision: Decision,
 }
 
@@ -39,7 +39,6 @@ impl Scheduler {
         let explain = core::mem::replace(&mut self.settings.explain, true);
         let mut said = Decision::default();
         self.decide(now_s, view.jobs, &mut said);
-        self.settings.explain = explain;
         let mut found: Vec<Candidate> = Vec::new();
         self.offer(&said, view, n, &mut found);
         if found.len() < n && !said.groups_share {
@@ -49,6 +48,7 @@ impl Scheduler {
                 self.offer(&other, view, one, &mut found);
             }
         }
+        self.settings.explain = explain;
         found
     }
 
@@ -114,6 +114,41 @@ mod tests {
             assert_eq!(*reasons, ranks);
             assert_eq!(candidate.decision.check(&CLUSTER.into(), &jobs), Ok(()));
             assert!(found[..at].iter().all(|other| other.decision.places != candidate.decision.places));
+        }
+    }
+
+    /// Three jobs for the GPUs of one: each arm says of those who wait what they had in the order, or in the auction.
+    #[test]
+    fn each_policy_says_what_those_who_wait_had() {
+        let full = CLUSTER.hosts * CLUSTER.gpus_per_host;
+        let jobs: Vec<Job> = [(50.0, 3.0), (70.0, 1.0), (90.0, 2.0)]
+            .map(|(left, submitted_s)| Job { left, declared_s: left, submitted_s, ran_s: 100.0 - left, started: true, ..job(full) })
+            .to_vec();
+        let gpus = f64::from(full);
+        let rank = |job: u32, before: u32, value: f64| (job, Reason::Rank { before, value });
+        let by_order = [
+            (Rule::Fifo, vec![rank(1, 1, 1.0), rank(2, 2, 2.0)]),
+            (Rule::Srtf, vec![rank(1, 1, 70.0), rank(2, 2, 90.0)]),
+            (Rule::Srsf, vec![rank(1, 1, 70.0 * gpus), rank(2, 2, 90.0 * gpus)]),
+            (Rule::TIRESIAS, vec![rank(1, 1, 30.0 * gpus), rank(2, 2, 10.0 * gpus)]),
+            // In order of submission, of which the second is the first.
+            (Rule::AntMan, vec![rank(2, 1, 2.0), rank(0, 2, 3.0)]),
+        ];
+        for (rule, expected) in by_order {
+            let found = scheduler(rule, &jobs).propose(100.0, &view(&jobs, &Decision::default()), 2);
+            assert_eq!(found[0].decision.passed, expected, "{rule:?}");
+        }
+        // The first of these has the GPUs; the others would be as late as they bid.
+        let found = scheduler(Rule::Themis, &jobs).propose(100.0, &view(&jobs, &Decision::default()), 1);
+        let passed = &found[0].decision.passed;
+        let late = |(_, reason): &(u32, Reason)| matches!(reason, Reason::Fairness { before, after, until_s: 100.0 } if before > after && *after > 0.0);
+        assert!(passed.len() == 2 && passed.iter().all(late), "{passed:?}");
+        // Muri says of its other groups how efficient they are, as of its own.
+        let muri = Rule::Muri(MuriOptions::default());
+        let few: Vec<Job> = [4; 20].map(job).to_vec();
+        for candidate in scheduler(muri, &few).propose(0.0, &view(&few, &Decision::default()), 9) {
+            let Decision { runs, reasons, passed, .. } = candidate.decision;
+            assert_eq!((runs.len(), runs.len() + passed.len()), (reasons.len(), few.len()));
         }
     }
 

@@ -62,17 +62,18 @@ impl Shortest {
         order.iter().for_each(|job| moved[*job as usize] = false);
         hosts.clear(capacity);
         for (&job, before) in order.iter().zip(0..) {
-            if hosts.left == 0 {
+            if hosts.left == 0 && !explain {
                 break;
             }
             let j = &jobs[job as usize];
+            let reason = Reason::Rank { before, value: key[job as usize] };
             if hosts.take(j.gpus) {
                 let group = out.runs.len() as u32;
                 hosts.note(group, out);
                 out.runs.push(Run { job, group, iteration_s: j.alone_s, restart_s: restart_s(j) });
-                if explain {
-                    out.reasons.push(Reason::Rank { before, value: key[job as usize] });
-                }
+                out.reasons.extend(explain.then_some(reason));
+            } else {
+                out.passed.extend(explain.then_some((job, reason)));
             }
         }
     }

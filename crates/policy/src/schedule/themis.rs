@@ -106,11 +106,13 @@ impl Themis {
         hosts.clear(capacity);
         let mut chosen: Vec<(u32, JobIndex)> = Vec::new();
         for (&job, before) in order.iter().zip(0..) {
-            if hosts.left == 0 {
+            if hosts.left == 0 && !explain {
                 break;
             }
             if hosts.take(jobs[job as usize].gpus) {
                 chosen.push((before, job));
+            } else if explain {
+                out.passed.push((job, Reason::Rank { before, value: accounts[job as usize].value }));
             }
         }
         order.sort_by_key(|job| core::cmp::Reverse(jobs[*job as usize].gpus));
@@ -125,6 +127,8 @@ impl Themis {
                 if explain {
                     out.reasons.push(Reason::Rank { before, value: accounts[job as usize].value });
                 }
+            } else if explain {
+                out.passed.push((job, Reason::Rank { before, value: accounts[job as usize].value }));
             }
         }
         // As in the authors' simulator: the time until now counts with the fraction that was found now.

@@ -4,11 +4,12 @@ mod antman;
 mod auction;
 mod fifo;
 mod growth;
+mod tiresias;
 mod world;
 
 use antiphase_policy::{
     muri::{Profile, Timing, measured},
-    schedule::{Cluster, Decision, GandivaOptions, Job, JobIndex, MuriOptions, Rule, Scheduler, Settings},
+    schedule::{Cluster, Decision, GandivaOptions, Job, JobIndex, MuriOptions, Reason, Rule, Scheduler, Settings},
 };
 use proptest::prelude::*;
 
@@ -29,6 +30,7 @@ fn job(gpus: u32, profile: u16, left: f64) -> Job {
         gpus_max: gpus,
         profile,
         opportunistic: false,
+        weight: 1,
         submitted_s: 0.0,
         declared_s: alone_s * left,
         alone_s,
@@ -81,7 +83,7 @@ fn srtf_and_srsf_differ_in_what_is_short() {
 #[test]
 fn tiresias_lets_a_job_fall_when_it_has_had_its_service() {
     let mut jobs = [job(8, 1, 1e6), job(8, 1, 1e6)];
-    let mut scheduler = scheduler(Rule::Tiresias, ONE_HOST);
+    let mut scheduler = scheduler(Rule::TIRESIAS, ONE_HOST);
     scheduler.arrive(0);
     assert_eq!(ran(&decide(&mut scheduler, 0.0, &mut jobs)), [0]);
     // 3,250 GPU seconds are 406.25 s on 8 GPUs, rounded up to whole seconds.
@@ -118,7 +120,7 @@ fn a_scheduler_that_begins_with_running_jobs_goes_on_with_them() {
     assert_eq!(ran(&decide(&mut after, ends_s, &mut jobs)), ran(&decide(&mut before, ends_s, &mut same)));
 
     let mut jobs = [Job { ran_s: 407.0, running: true, started: true, ..job(8, 1, 1e6) }, job(8, 1, 1e6)];
-    let mut tiresias = scheduler(Rule::Tiresias, ONE_HOST);
+    let mut tiresias = scheduler(Rule::TIRESIAS, ONE_HOST);
     (0..2).for_each(|job| tiresias.resume(0.0, job, &jobs, &[], 0.0));
     assert_eq!(ran(&decide(&mut tiresias, 0.0, &mut jobs)), [1], "3,256 GPU seconds are the second queue");
 }
@@ -193,6 +195,34 @@ fn a_long_queue_that_came_at_once_is_decided() {
     let mut out = Decision::default();
     scheduler.decide(0.0, &jobs, &mut out);
     assert_eq!((out.runs.len(), out.runs.iter().filter(|run| run.group == 0).count()), (200_000, 4));
+}
+
+#[test]
+fn gandivas_turns_are_as_long_as_jobs_weigh() {
+    let shares = |weights: [u32; 3], gpus: [u32; 3]| {
+        let mut scheduler = scheduler(Rule::Gandiva(GandivaOptions { packing: false, ..GandivaOptions::default() }), ONE_HOST);
+        let mut jobs: Vec<Job> = weights.iter().zip(gpus).map(|(weight, gpus)| Job { weight: *weight, ..job(gpus, 1, 100.0) }).collect();
+        (0..3).for_each(|job| scheduler.arrive(job));
+        let decision = decide(&mut scheduler, 0.0, &mut jobs);
+        decision
+            .runs
+            .iter()
+            .zip(&decision.reasons)
+            .map(|(run, reason)| match reason {
+                Reason::Turns { members: 1, share } => {
+                    let switch = if *share < 1.0 { 1.02 } else { 1.0 };
+                    assert_eq!(run.iteration_s, jobs[run.job as usize].alone_s / share * switch);
+                    *share
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect::<Vec<f64>>()
+    };
+    assert_eq!(shares([1, 1, 2], [8, 8, 8]), [0.25, 0.25, 0.5]);
+    // All alike, whatever they weigh, have a third.
+    assert_eq!(shares([5, 5, 5], [8, 8, 8]), shares([1, 1, 1], [8, 8, 8]));
+    // The third would have more than all of the time; the others have half of what it leaves.
+    assert_eq!(shares([1, 1, 9], [4, 4, 4]), [0.5, 0.5, 1.0]);
 }
 
 #[test]
@@ -338,11 +368,11 @@ proptest! {
         leaves in prop::collection::vec(0_usize..40, 0..10),
         which in 0_usize..8,
     ) {
-        let rules = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::AntMan, Rule::Themis, Rule::Gandiva(GandivaOptions::default()), Rule::Muri(MuriOptions::default())];
+        let rules = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::TIRESIAS, Rule::AntMan, Rule::Themis, Rule::Gandiva(GandivaOptions::default()), Rule::Muri(MuriOptions::default())];
         let rule = rules[which];
         let play = || {
             let mut jobs: Vec<Job> = sizes.iter().map(|(size, profile, left, opportunistic)| {
-                Job { opportunistic: *opportunistic, ..job([1, 2, 4, 8, 16][*size], *profile, *left) }
+                Job { opportunistic: *opportunistic, weight: 1 + u32::from(*profile), ..job([1, 2, 4, 8, 16][*size], *profile, *left) }
             }).collect();
             let mut scheduler = scheduler(rule, TWO_HOSTS);
             let (mut decisions, mut gone, mut now) = (Vec::new(), vec![false; jobs.len()], 0.0);
@@ -360,6 +390,11 @@ proptest! {
             assert!(last.runs.iter().all(|run| !gone[run.job as usize]), "who left does not run");
             // Somebody runs while somebody waits that would fit into an empty cluster, which all do.
             assert!(!last.runs.is_empty() || gone.iter().all(|gone| *gone) || rule == Rule::AntMan, "{rule:?}");
+            // Each job runs or is said to wait, with what it had.
+            let mut all: Vec<JobIndex> = last.runs.iter().map(|run| run.job).chain(last.passed.iter().map(|(job, _)| *job)).collect();
+            all.sort_unstable();
+            let present: Vec<JobIndex> = (0..jobs.len() as JobIndex).filter(|job| !gone[*job as usize]).collect();
+            assert_eq!(all, present, "{rule:?}");
             decisions.push(last);
             decisions
         };

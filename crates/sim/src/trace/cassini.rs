@@ -166,6 +166,7 @@ impl Maker {
             iteration_ms: iteration_s * 1e3,
             profile: at,
             opportunistic: false,
+            weight: 1,
             traffic: Some(at),
             up_ms: None,
             model: Some(job.model.name.into()),

@@ -37,6 +37,8 @@ pub struct TraceJob {
     pub profile: u16,
     /// Whether it only uses what guaranteed jobs leave, under AntMan.
     pub opportunistic: bool,
+    /// How large a part of the turns of a crowded host it has beside others, under Gandiva; above zero.
+    pub weight: u32,
     /// Its entry in [`Trace::traffic`]; `None`: it sends in its network time.
     pub traffic: Option<u16>,
     /// For how long of an iteration it sends, in milliseconds; `None` where the trace does not say.

@@ -70,6 +70,7 @@ pub fn mix_trace(mix: &Mix, seed: u64) -> Trace {
             iteration_ms: profile.iteration_s * MS,
             profile: entry,
             opportunistic,
+            weight: 1,
             traffic: None,
             up_ms: Some(profile.stages.net_s * MS),
             model: Some(model.name.to_string()),

@@ -183,6 +183,7 @@ impl<'a, 'w> World<'a, 'w> {
         let job = |job: &super::TraceJob| Job {
             gpus: job.gpus,
             gpus_max: job.gpus_max,
+            weight: job.weight,
             profile: job.profile,
             opportunistic: job.opportunistic,
             submitted_s: job.submitted_s,
@@ -485,7 +486,7 @@ impl<'a, 'w> World<'a, 'w> {
         let ends: Vec<(f64, JobIndex)> = self.decision.runs.iter().map(|run| (end_of(run), run.job)).collect();
         let first = ends.iter().map(|end| end.0).fold(f64::INFINITY, f64::min);
         self.ending.clear();
-        if first.is_infinite() || self.setup.timing == Timing::Paper || self.setup.rule == Rule::Tiresias {
+        if first.is_infinite() || self.setup.timing == Timing::Paper || matches!(self.setup.rule, Rule::Tiresias(_)) {
             self.ending.extend(ends.iter().filter(|end| end.0 == first).map(|end| end.1));
             self.end_s = first;
             return;

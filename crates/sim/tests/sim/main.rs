@@ -20,4 +20,5 @@ mod sharing;
 mod trace_faults;
 mod turn_faults;
 mod turns;
+mod weights;
 mod wrong_profiles;

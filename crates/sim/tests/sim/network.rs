@@ -67,7 +67,7 @@ fn nobody_has_more_of_an_unequal_host_than_it_states() {
     let cluster = Cluster { hosts: 3, gpus_per_host: 8 };
     // Fourteen GPUs in all; jobs that fit a host, jobs that span some, and one that wants all.
     let rows: Vec<Row> = [4, 8, 2, 6, 10, 14, 1, 3, 5, 12].into_iter().zip(0..).map(|(gpus, at)| (gpus, at * 20, 400, 500, 100)).collect();
-    let rules = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis, Rule::Muri(MuriOptions::default())];
+    let rules = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::TIRESIAS, Rule::Themis, Rule::Muri(MuriOptions::default())];
     for (rule, ranker) in rules.into_iter().zip([Ranker::None, Ranker::Antiphase, Ranker::Random].into_iter().cycle()) {
         let network = NetworkSetup { router: &router, ranker, control: NetworkControl::Free, moves: false, seed: 1 };
         let setup = Setup { cluster, rule, timing: Timing::Paper, network: Some(network), faults: None };
@@ -255,7 +255,7 @@ fn every_policy_runs_on_a_fabric_and_equal_seeds_give_equal_bytes() {
         Rule::Fifo,
         Rule::Srtf,
         Rule::Srsf,
-        Rule::Tiresias,
+        Rule::TIRESIAS,
         Rule::AntMan,
         Rule::Themis,
         Rule::Gandiva(GandivaOptions::default()),
@@ -384,7 +384,7 @@ fn what_is_told_of_a_run_is_what_came_of_it() {
     let router = Router::new(&three, Ecmp::Spread, &[]).unwrap();
     let network = NetworkSetup { router: &router, ranker: Ranker::None, control: NetworkControl::Turns, moves: false, seed: 1 };
     let (cluster, trace) = (Cluster { hosts: 12, gpus_per_host: 1 }, trace(&CROWD));
-    for rule in [Rule::Fifo, Rule::Srtf, Rule::Tiresias, Rule::Themis] {
+    for rule in [Rule::Fifo, Rule::Srtf, Rule::TIRESIAS, Rule::Themis] {
         let setup = Setup { cluster, rule, timing: Timing::Paper, network: Some(network), faults: None };
         // By job: when it came, where it stands, and since when it has ended.
         let mut came: BTreeMap<u32, f64> = BTreeMap::new();

@@ -314,7 +314,7 @@ const CLUSTER: Cluster = Cluster { hosts: 4, gpus_per_host: 2 };
 fn rules() -> [Rule; 9] {
     let muri = |durations_known| Rule::Muri(MuriOptions { durations_known, ..MuriOptions::default() });
     let gandiva = Rule::Gandiva(GandivaOptions::default());
-    [Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis, Rule::AntMan, gandiva, muri(true), muri(false), Rule::Fifo]
+    [Rule::Srtf, Rule::Srsf, Rule::TIRESIAS, Rule::Themis, Rule::AntMan, gandiva, muri(true), muri(false), Rule::Fifo]
 }
 
 proptest! {

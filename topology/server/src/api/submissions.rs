@@ -85,6 +85,7 @@ impl Api {
             asked,
             gpus: request.gpus,
             has_profile: period.is_some(),
+            learn: doc.learn,
             opportunistic,
             iteration,
             total,

@@ -66,7 +66,7 @@ impl PolicyName {
             Self::Fifo => Rule::Fifo,
             Self::Srtf => Rule::Srtf,
             Self::Srsf => Rule::Srsf,
-            Self::Tiresias => Rule::Tiresias,
+            Self::Tiresias => Rule::TIRESIAS,
             Self::Themis => Rule::Themis,
         }
     }

@@ -9,7 +9,7 @@ use std::{
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use job::{CANDIDATES_SCHEMA, CandidateDoc, CandidatesDoc, JobDoc, data_nics};
 use state::{
-    Change, Commit, Notice, NoticeKind, Refusal, Reply, RequestId, Schedule, Severity, Ticket,
+    Change, Commit, Document, Notice, NoticeKind, Refusal, Reply, RequestId, Schedule, Severity, Ticket,
     scheduler::{Hosts, SchedulerHost, Scheduling, SchedulingAction, Shares, Step, Submission, SubmissionRefusal},
 };
 use tokio::sync::{mpsc, watch};
@@ -20,7 +20,7 @@ use crate::{
     config::SchedulerConfig,
     controller::{ControllerHandle, Snapshot, Stopped, Surroundings},
     events::EventReader,
-    placed::placed,
+    placed::submitted,
     queue::{Answer, Command, QUEUE_MAX, Queue},
     resolve,
 };
@@ -184,6 +184,9 @@ impl Driver {
         let now = self.around.clock.now();
         match done {
             Done::Looked(Some(snapshot)) => {
+                for (name, attempt, document) in learned(&snapshot, self.scheduling.submissions()) {
+                    self.scheduling.handle_learned(now, name, attempt, document);
+                }
                 let hosts = hosts(&snapshot, &self.config, self.scheduling.submissions());
                 self.gpus = hosts.gpus();
                 let began = Instant::now();
@@ -300,6 +303,17 @@ fn hosts<'a>(snapshot: &Snapshot, config: &SchedulerConfig, submissions: impl It
     Hosts { plan_version: snapshot.plan_version, all, taken, others: names }
 }
 
+/// What the plan has of submissions as it was learned, and is not kept with them yet.
+fn learned<'a>(snapshot: &Snapshot, submissions: impl Iterator<Item = &'a Arc<Submission>>) -> Vec<(Arc<str>, u32, Document)> {
+    let one = |submission: &Arc<Submission>| {
+        let document = &snapshot.job(&submission.name)?.definition.document;
+        let is_learned = resolve::kept(&submission.name, document).is_ok_and(|doc| doc.is_learned());
+        let is_new = is_learned && submission.learned.as_ref() != Some(document);
+        is_new.then(|| (Arc::clone(&submission.name), submission.attempt, document.clone()))
+    };
+    submissions.filter(|s| s.spec.learn && s.planned).filter_map(one).collect()
+}
+
 /// Makes a step.
 async fn change(controller: &ControllerHandle, ticket: Ticket, step: Step) -> Result<Done, Stopped> {
     let Step { start, if_plan_version, release, submissions, notices } = step;
@@ -325,9 +339,7 @@ async fn change(controller: &ControllerHandle, ticket: Ticket, step: Step) -> Re
 /// A job where it is to start, on the fabric of now.
 async fn commit(controller: &ControllerHandle, start: &Submission) -> Result<Result<Commit, Refusal>, Stopped> {
     let Some(view) = controller.fabric().await? else { return Ok(Err(Refusal::NoFabric)) };
-    let made = resolve::kept(&start.name, &start.spec.document)
-        .and_then(|doc| placed(&doc, &shares(start)))
-        .and_then(|doc| resolve::definitions(&view.fabric, &[Arc::new(doc)]));
+    let made = submitted(start, &shares(start)).and_then(|doc| resolve::definitions(&view.fabric, &[Arc::new(doc)]));
     let commit = |jobs| Commit { jobs, if_fabric: Some(view.version), ..Commit::default() };
     Ok(made.map(commit).map_err(Refusal::Policy))
 }
@@ -339,18 +351,15 @@ fn shares(submission: &Submission) -> Shares {
 
 /// Which of these places is best: its index, and why.
 async fn rank(api: &Api, jobs: &[Arc<Submission>], candidates: &[Vec<Shares>]) -> (usize, String) {
-    let known =
-        |submission: &Arc<Submission>| resolve::kept(&submission.name, &submission.spec.document).ok().filter(|d| resolve::has_profile(d));
-    let docs: Vec<Option<Arc<JobDoc>>> = jobs.iter().map(known).collect();
     let shape =
         |places: &Vec<Shares>| -> Vec<Vec<u32>> { places.iter().map(|shares| shares.iter().map(|(_, gpus)| *gpus).collect()).collect() };
     let Some(first) = candidates.first() else { return (0, String::new()) };
     // A profile is that of a shape: places on other numbers of GPUs of a host are other jobs to the network.
     let alike = candidates.iter().enumerate().filter(|(_, places)| shape(places) == shape(first));
-    let placed_docs: Vec<JobDoc> = docs
+    let placed_docs: Vec<JobDoc> = jobs
         .iter()
         .zip(first)
-        .filter_map(|(doc, shares)| placed(doc.as_ref()?, shares).ok())
+        .filter_map(|(job, shares)| submitted(job, shares).ok().filter(resolve::has_profile))
         .map(|doc| JobDoc { hosts: None, ..doc })
         .collect();
     let names: BTreeSet<&str> = placed_docs.iter().map(|doc| doc.id.as_str()).collect();

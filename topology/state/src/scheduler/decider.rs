@@ -66,6 +66,8 @@ pub(super) struct Decider {
     /// Seconds count from here, so that they are exact.
     origin: FabricTime,
     decision: Decision,
+    /// Why those wait on whom the policy decided.
+    passed: BTreeMap<Arc<str>, String>,
 }
 
 impl Decider {
@@ -83,6 +85,7 @@ impl Decider {
             index: BTreeMap::new(),
             origin,
             decision: Decision::default(),
+            passed: BTreeMap::new(),
         }
     }
 
@@ -113,12 +116,21 @@ impl Decider {
         let mut target: Target = runs
             .filter_map(|(at, run)| Some((Arc::clone(self.names.get(run.job as usize)?), self.says(now, self.decision.reasons.get(at)))))
             .collect();
+        let passed = self.decision.passed.iter();
+        self.passed = passed
+            .filter_map(|(job, had)| Some((Arc::clone(self.names.get(*job as usize)?), self.says_of_one_that_waits(now, had))))
+            .collect();
         let used: u32 = self.decision.runs.iter().filter_map(|run| self.jobs.get(run.job as usize)).map(|job| job.gpus).sum();
         let stays = |s: &&Arc<Submission>| decided(s) && active(s) && self.gpus_here(s) == 0;
         let stay = submissions.values().filter(stays).map(|s| (Arc::clone(&s.name), "stands on hosts with jobs of others".to_string()));
         target.extend(stay);
         self.fill(self.gpus().saturating_sub(used), submissions, &mut target);
         Ok(target)
+    }
+
+    /// What a job that waits had in the policy's order; `None` where the policy did not decide on it.
+    pub(super) fn passed(&self, name: &str) -> Option<&str> {
+        self.passed.get(name).map(String::as_str)
     }
 
     /// GPUs on which the policy counts.
@@ -265,13 +277,23 @@ impl Decider {
         }
     }
 
+    /// What a job that waits had, in words.
+    fn says_of_one_that_waits(&self, now: FabricTime, had: &Reason) -> String {
+        match had {
+            Reason::Fairness { before, after, .. } => {
+                format!("with its GPUs now it would take {after:.2} times its time on a fair share, {before:.2} one lease later")
+            }
+            other => self.says(now, Some(other)),
+        }
+    }
+
     /// Why a job runs, in words.
     fn says(&self, now: FabricTime, reason: Option<&Reason>) -> String {
         let now_s = seconds(self.origin, now);
         match (reason, self.rule) {
             (Some(Reason::Rank { before, value }), Rule::Fifo) => format!("{before} jobs before it; it came {:.0} s ago", now_s - value),
             (Some(Reason::Rank { before, value }), Rule::Srtf) => format!("{before} jobs before it; {value:.0} s are left of it"),
-            (Some(Reason::Rank { before, value }), Rule::Tiresias) => format!("{before} jobs before it; it had {value:.0} GPU seconds"),
+            (Some(Reason::Rank { before, value }), Rule::Tiresias(_)) => format!("{before} jobs before it; it had {value:.0} GPU seconds"),
             (Some(Reason::Rank { before, value }), _) => format!("{before} jobs before it; {value:.0} GPU seconds are left of it"),
             (Some(Reason::Fairness { before, after, until_s }), _) => {
                 let lasts = (until_s - now_s).max(0.0);
@@ -311,6 +333,7 @@ fn job_at(origin: FabricTime, now: FabricTime, submission: &Submission, gpus: u3
         gpus_max: gpus,
         profile: 0,
         opportunistic: false,
+        weight: 1,
         submitted_s: seconds(origin, submission.submitted),
         declared_s: of(submission.spec.total),
         alone_s,

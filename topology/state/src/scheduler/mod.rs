@@ -38,7 +38,7 @@ pub use self::{
     settings::{FAILURES_MAX, Hosts, OVER_MAX, REQUESTS_MAX, SUBMISSIONS_MAX, SchedulerHost, Settings},
 };
 pub use crate::submission::{After, HostGpus, Order, Submission, SubmissionSpec, SubmissionState};
-use crate::{Notice, Refusal, RequestId, Ticket, config::WAITING};
+use crate::{Document, Notice, Refusal, RequestId, Ticket, config::WAITING};
 
 /// A change that the scheduler wants made, whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,6 +111,8 @@ pub struct Scheduling {
     /// When somebody spoke of a job last that runs. Not durable: after a restart all patience begins anew, as if all had been heard.
     heard: BTreeMap<Arc<str>, FabricTime>,
     asked: VecDeque<(RequestId, Asked)>,
+    /// What was learned of jobs, at which start: one of each job.
+    learned: BTreeMap<Arc<str>, (u32, Document)>,
     under_way: Option<UnderWay>,
     rounds: Rounds,
     decider: Decider,
@@ -134,6 +136,7 @@ impl Scheduling {
             submissions,
             heard,
             asked: VecDeque::new(),
+            learned: BTreeMap::new(),
             under_way: None,
             rounds: Rounds::default(),
             decider,
@@ -173,6 +176,14 @@ impl Scheduling {
             self.heard.insert(name.as_str().into(), now);
         }
         self.ask(now, request, Asked::Report { name, attempt, report });
+    }
+
+    /// The plan has start `attempt` of a job as it was learned: the document that says so is kept for its next start.
+    pub fn handle_learned(&mut self, now: FabricTime, name: Arc<str>, attempt: u32, document: Document) {
+        if self.submissions.contains_key(&name) {
+            self.learned.insert(name, (attempt, document));
+            self.advance(now);
+        }
     }
 
     /// The answer to [`SchedulingAction::Look`]; welcome at any time.
@@ -263,6 +274,8 @@ impl Scheduling {
                 self.take_requests(now);
             } else if now < self.not_before {
                 return;
+            } else if let Some((name, (attempt, document))) = self.learned.pop_first() {
+                self.keep_learned(&name, attempt, document);
             } else if let Some(late) = self.submissions.values().find(|s| self.due(s).is_some_and(|due| due <= now)).cloned() {
                 let mut draft = Draft::default();
                 requests::overdue(&mut draft, now, &self.submissions, &self.settings, &late);
@@ -276,6 +289,14 @@ impl Scheduling {
                 return;
             }
         }
+    }
+
+    fn keep_learned(&mut self, name: &str, attempt: u32, document: Document) {
+        let mut draft = Draft::default();
+        if let Some(known) = self.submissions.get(name) {
+            requests::learned(&mut draft, known, attempt, document);
+        }
+        self.begin(draft, None, None);
     }
 
     fn take_requests(&mut self, now: FabricTime) {

@@ -100,6 +100,7 @@ fn job(gpus: u32) -> Job {
         gpus_max: gpus,
         profile: 0,
         opportunistic: false,
+        weight: 1,
         submitted_s: 0.0,
         declared_s: 1.0,
         alone_s: 1.0,

@@ -1,4 +1,4 @@
-//! What is asked of submissions, and what becomes of those that nobody speaks of.
+//! What is asked of submissions, what is learned of them, and what becomes of those that nobody speaks of.
 
 use alloc::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use super::{
     settings::{FAILURES_MAX, Hosts, OVER_MAX, SUBMISSIONS_MAX, Settings},
 };
 use crate::{
-    NoticeKind, RequestId, Severity,
+    Document, NoticeKind, RequestId, Severity,
     submission::{After, Submission, SubmissionSpec, SubmissionState},
 };
 
@@ -27,6 +27,11 @@ pub(super) enum Asked {
     Withdraw { by: Arc<str>, name: String },
     Report { name: String, attempt: u32, report: RunReport },
 }
+
+/// What is said of a job that has a place in the plan, and sends nothing there until its agent has told.
+pub(super) const LEARNS: &str = "; runs free until it is learned";
+/// What is said of a job that is planned with what its agent told.
+pub(super) const LEARNED: &str = "; planned as it was learned";
 
 type Submissions = BTreeMap<Arc<str>, Arc<Submission>>;
 
@@ -82,6 +87,7 @@ fn submit(
         why: "was submitted".into(),
         place: Vec::new(),
         planned: false,
+        learned: None,
         attempt: 0,
         failures: 0,
         ran: Nanos(0),
@@ -270,4 +276,14 @@ pub(super) fn move_away(draft: &mut Draft, now: FabricTime, settings: &Settings,
 /// Tells a job to stop so that others can run.
 pub(super) fn preempt(draft: &mut Draft, now: FabricTime, settings: &Settings, known: &Arc<Submission>, why: &str) {
     stop(draft, now, settings, known, After::Queue, (NoticeKind::JobPreempt, why));
+}
+
+/// Takes in what was learned of a job at its present start.
+pub(super) fn learned(draft: &mut Draft, known: &Arc<Submission>, attempt: u32, document: Document) {
+    // What was learned of a start that is over has left the plan with it.
+    if !known.planned || known.attempt != attempt || known.learned.as_ref() == Some(&document) {
+        return;
+    }
+    let why = known.why.strip_suffix(LEARNS).map_or_else(|| known.why.clone(), |why| format!("{why}{LEARNED}"));
+    draft.put(Some(known), Submission { learned: Some(document), why, ..(**known).clone() });
 }

@@ -16,7 +16,7 @@ use super::{
     decider::Target,
     draft::Draft,
     places::{self, Occupied},
-    requests,
+    requests::{self, LEARNED, LEARNS},
     settings::{MOVED_MAX, STOPS_MAX},
 };
 use crate::{
@@ -181,7 +181,7 @@ impl Scheduling {
         let next = self.rounds.last_stops.map(|last| last.saturating_add(self.settings.round));
         // A policy with leases stops nobody before its lease has ended; the others would at any event.
         let early =
-            matches!(self.settings.rule, Rule::Srtf | Rule::Srsf | Rule::Tiresias).then_some(next).flatten().filter(|next| now < *next);
+            matches!(self.settings.rule, Rule::Srtf | Rule::Srsf | Rule::Tiresias(_)).then_some(next).flatten().filter(|next| now < *next);
         let instead = target.iter().filter(|(name, _)| self.submissions.get(name).is_some_and(|s| s.state == SubmissionState::Queued));
         let instead: Vec<&str> = instead.map(|(name, _)| &**name).collect();
         let why =
@@ -241,7 +241,8 @@ impl Scheduling {
             let why = if wants > has {
                 format!("waits: needs {wants} GPUs; {has} are there, without hosts with jobs of others")
             } else {
-                format!("waits: the policy runs others now; it wants {wants} GPUs")
+                let had = self.decider.passed(&known.name).map_or_else(String::new, |had| format!("; {had}"));
+                format!("waits: the policy runs others now; it wants {wants} GPUs{had}")
             };
             waits.insert(Arc::clone(&known.name), why);
         }
@@ -252,7 +253,7 @@ impl Scheduling {
         let known: Vec<Arc<Submission>> = starts.iter().filter_map(|(name, _)| self.submissions.get(name).cloned()).collect();
         let sizes: Vec<u32> = known.iter().map(|s| s.spec.gpus).collect();
         // Without a profile nobody can say which place is better.
-        let n = if known.iter().any(|s| s.spec.has_profile) { CANDIDATES } else { 1 };
+        let n = if known.iter().any(|s| s.is_known()) { CANDIDATES } else { 1 };
         let mut candidates = places::candidates(&self.hosts, &occupied, &sizes, n, self.rounds.count);
         if candidates.len() > 1 {
             self.last_ticket += 1;
@@ -274,12 +275,14 @@ impl Scheduling {
             self.rounds.want();
             return;
         };
-        let why = match (&start.free, known.spec.has_profile) {
-            (Some(refused), _) => format!("{}; runs free, the plan refused it: {refused}", start.why),
-            (None, false) => format!("{}; runs free, not learned yet", start.why),
-            (None, true) => start.why.clone(),
+        let why = match &start.free {
+            Some(refused) => format!("{}; runs free, the plan refused it: {refused}", start.why),
+            None if known.learned.is_some() => format!("{}{LEARNED}", start.why),
+            None if known.spec.has_profile => start.why.clone(),
+            None if known.spec.learn => format!("{}{LEARNS}", start.why),
+            None => format!("{}; runs free, without a profile and not to be learned", start.why),
         };
-        let planned = known.spec.has_profile && start.free.is_none();
+        let planned = (known.is_known() || known.spec.learn) && start.free.is_none();
         let next = known.enter(now, SubmissionState::Starting, why);
         let next = Submission { place, planned, attempt: known.attempt.saturating_add(1), ..next };
         let mut draft = Draft::default();

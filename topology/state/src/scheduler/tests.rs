@@ -1,6 +1,7 @@
 //! The scheduler beside a shadow that keeps count of every GPU, in random schedules with faults.
 
 mod fifo;
+mod learned;
 mod trouble;
 
 use alloc::{collections::BTreeSet, format, string::ToString, sync::Arc, vec::Vec};
@@ -33,6 +34,7 @@ fn spec(gpus: u32, seconds: u64) -> SubmissionSpec {
         gpus,
         document: Document::new(Arc::new(gpus)),
         has_profile: true,
+        learn: false,
         opportunistic: false,
         iteration: Nanos(S),
         total: Nanos(seconds * S),
@@ -428,7 +430,7 @@ fn bad_requests_change_nothing() {
 fn a_job_without_a_profile_and_one_that_the_plan_refuses_run_free() {
     let mut world = World::new(Rule::Srtf, hosts(2));
     world.submit("a", SubmissionSpec { has_profile: false, ..spec(4, 100) });
-    assert!(world.kept["a"].why.ends_with("; runs free, not learned yet") && !world.kept["a"].planned);
+    assert!(world.kept["a"].why.ends_with("; runs free, without a profile and not to be learned") && !world.kept["a"].planned);
     // The submission is written, and the start refused.
     world.faults = alloc::vec![Some(Refusal::Policy("no capacity".into())), None];
     world.submit("b", spec(4, 100));
@@ -515,7 +517,7 @@ proptest! {
     /// acknowledged stays over restarts; and in the end, when nothing fails any more, everybody has run.
     #[test]
     fn no_gpu_is_held_twice_and_nothing_is_lost(ops in prop::collection::vec(op(), 1..120), rule in 0_usize..5) {
-        let rule = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis][rule];
+        let rule = [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::TIRESIAS, Rule::Themis][rule];
         let mut world = World::new(rule, hosts(HOSTS));
         let mut names: BTreeMap<Arc<str>, SubmissionSpec> = BTreeMap::new();
         for op in ops {

@@ -51,7 +51,8 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
         answer.jobs.iter().filter(|job| job.hold == Hold::Never.word()).map(|job| format!("job {} is never held, as committed", job.id));
     let forecast = answer.jobs.iter().filter_map(|job| {
         let (free, by_turns) = job.predicted_free_ns.zip(job.predicted_turns_ns)?;
-        let measured = self::measured(job).map_or_else(|| "not measured".into(), |(ns, what)| format!("measured {} in the {what}", millis(ns)));
+        let measured =
+            self::measured(job).map_or_else(|| "not measured".into(), |(ns, what)| format!("measured {} in the {what}", millis(ns)));
         Some(format!("job {}: predicted {} as it comes and {} by turns; {measured}", job.id, millis(free), millis(by_turns)))
     });
     let outlook = Some(answer.outlook.clone()).filter(|line| !line.is_empty());

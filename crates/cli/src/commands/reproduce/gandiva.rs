@@ -204,6 +204,7 @@ fn packing(seed: u64) -> Result<f64, TraceError> {
     let job = |job: &trace::TraceJob| Job {
         gpus: job.gpus,
         gpus_max: job.gpus_max,
+        weight: job.weight,
         profile: job.profile,
         opportunistic: false,
         submitted_s: 0.0,

@@ -95,7 +95,7 @@ fn compare(published: &Published, trace: &Trace) -> Result<Vec<Row>, trace::Trac
         let (rule, name, known) = match policy {
             Policy::Srtf => (Rule::Srtf, "SRTF", true),
             Policy::Srsf => (Rule::Srsf, "SRSF", true),
-            Policy::Tiresias => (Rule::Tiresias, "Tiresias", false),
+            Policy::Tiresias => (Rule::TIRESIAS, "Tiresias", false),
             Policy::AntMan => (Rule::AntMan, "AntMan", false),
             Policy::Themis => (Rule::Themis, "Themis", false),
         };

@@ -93,7 +93,7 @@ impl PolicyArg {
             Self::Fifo => Rule::Fifo,
             Self::Srtf => Rule::Srtf,
             Self::Srsf => Rule::Srsf,
-            Self::Tiresias => Rule::Tiresias,
+            Self::Tiresias => Rule::TIRESIAS,
             Self::AntMan => Rule::AntMan,
             Self::Themis => Rule::Themis,
             Self::Gandiva => Rule::Gandiva(GandivaOptions::default()),

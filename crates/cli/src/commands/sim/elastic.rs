@@ -188,6 +188,8 @@ pub(super) fn takes(args: &RunArgs) -> Result<bool, CliError> {
         ("--worst-order", args.worst_order, !elastic),
         ("--no-autopack", args.no_autopack, !elastic),
         ("--no-growth", args.no_growth, !elastic),
+        ("--promote", args.promote.is_some(), !elastic),
+        ("--consolidate", args.consolidate, !elastic),
         ("--blind-groups", args.blind_groups, !elastic),
         ("--workers", args.trace.workers.is_some(), !elastic),
         ("--gpus-per-node beside --gpu-types", args.trace.gpus_per_node.is_some() && !gpu_types.is_empty(), false),

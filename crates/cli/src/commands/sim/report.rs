@@ -227,6 +227,16 @@ fn fabric(page: &mut Html, network: &NetworkOutcome, played: &Played<'_>) {
     let longest = network.iteration_p99.clamp(1.2, 4.0);
     page.raw(&curves::draw("iterations", "iteration over the same alone where the job stands", &[curve], (1.0, longest)).fragment());
     page.raw("</figure>\n");
+    // Without any mark a curve has nothing to show.
+    let most = network.mark_percentiles.iter().copied().fold(0.0, f64::max);
+    page.raw("<h2>ECN marks</h2>");
+    if most > 0.0 {
+        let curve = CurveView { name: "share of iterations".into(), percentiles: network.mark_percentiles.to_vec() };
+        let unit = "ECN marks on all links for each iteration of the jobs that meet";
+        page.raw("<figure>").raw(&curves::draw("ECN marks", unit, &[curve], (0.0, most)).fragment()).raw("</figure>\n");
+    } else {
+        page.raw("<p>").text("None.").raw("</p>\n");
+    }
     let Some(fabric) = played.world.fabric.as_ref().filter(|_| !network.busiest.is_empty()) else { return };
     page.raw("<h2>The busiest links</h2><p class=\"muted\">Share of the capacity that was carried, from the first submission to the last end.</p><figure>");
     let bar = |(at, (_, share)): (usize, &(units::LinkId, f64))| BarView {

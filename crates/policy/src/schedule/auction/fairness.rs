@@ -106,6 +106,7 @@ mod tests {
             gpus_max: 8,
             profile: 0,
             opportunistic: false,
+            weight: 1,
             submitted_s: 0.0,
             declared_s: 100.0,
             alone_s: 1.0,

@@ -158,7 +158,8 @@ impl Gandiva {
 
     /// Whether a job has its GPUs for itself.
     fn is_alone(&self, stand: &Stand) -> bool {
-        !stand.hosts.is_empty() && stand.partner.is_none() && self.share(stand) >= 1.0
+        let crowded = |host: &u32| self.load[*host as usize] > self.cluster.gpus_per_host;
+        !stand.hosts.is_empty() && stand.partner.is_none() && !stand.hosts.iter().any(|(host, _)| crowded(host))
     }
 
     /// Whether anybody waits, or shares.

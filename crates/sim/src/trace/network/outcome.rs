@@ -19,6 +19,8 @@ pub struct NetworkOutcome {
     pub percentiles: [f64; 101],
     /// ECN marks on all links for each iteration.
     pub marks_per_iteration: f64,
+    /// The percentiles of the same over all iterations, each with the marks of those that meet: entry `i` is the `i`-th.
+    pub mark_percentiles: [f64; 101],
     /// Share of that time in which somebody could be in the way.
     pub met_share: f64,
     /// Components that were played.
@@ -48,6 +50,8 @@ impl Network<'_> {
             samples.push((1.0, self.undisturbed.1));
         }
         let (mut marks, mut count, mut met_s) = (0.0, self.undisturbed.0, 0.0);
+        // Iterations that met nobody have none.
+        let mut marked: Vec<(f32, f64)> = alloc::vec![(0.0, self.undisturbed.0)];
         let (mut off, mut told, mut off_max) = (0.0, 0.0, 0.0_f64);
         for known in &self.known {
             for (at, iterations) in known.iterations.iter().enumerate().filter(|(_, iterations)| **iterations > 0.0) {
@@ -56,6 +60,7 @@ impl Network<'_> {
                 samples.extend(ratios.iter().map(|ratio| (*ratio, weight)));
                 count += iterations;
                 marks += iterations * known.played.marks_per_iteration;
+                marked.push((known.played.marks_per_iteration as f32, *iterations));
                 // A component of one exceeds a link by itself, and meets nobody.
                 met_s += if known.iterations.len() > 1 { alone_s } else { 0.0 };
                 // What was not played is what was predicted.
@@ -68,6 +73,8 @@ impl Network<'_> {
             }
         }
         samples.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        marked.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let mark_percentile = |percent: usize| weighted(&marked, percent as f64 / 100.0 * count).map_or(0.0, f64::from);
         let all: f64 = samples.iter().map(|sample| sample.1).sum();
         let mean = samples.iter().map(|(ratio, weight)| f64::from(*ratio) * weight).sum::<f64>() / all;
         let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
@@ -77,6 +84,7 @@ impl Network<'_> {
             iteration_p99: percentile(&samples, P99 * all),
             percentiles: core::array::from_fn(|percent| percentile(&samples, percent as f64 / 100.0 * all)),
             marks_per_iteration: share(marks, count),
+            mark_percentiles: core::array::from_fn(mark_percentile),
             met_share: share(met_s, all),
             played: self.known.iter().filter(|known| known.played.is_seen).count() as u64,
             predicted: self.known.iter().filter(|known| !known.played.is_seen).count() as u64,

@@ -30,6 +30,7 @@ fn jobs_that_share_gpus_as_one_group_are_on_the_very_same_ones() {
         gpus_max: 4,
         profile: 0,
         opportunistic: false,
+        weight: 1,
         submitted_s: 0.0,
         declared_s: 3.0,
         alone_s: Timing::Paper.alone_s(0.3),

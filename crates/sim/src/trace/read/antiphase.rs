@@ -15,6 +15,7 @@
 //! | `model` | a model of the zoo (`antiphase profile zoo`), in place of the three times: `antiphase profile synth MODEL --ranks GPUS` gives them, and on a fabric the job sends in those phases |
 //! | `restart_s` | what a start costs before the first iteration; 10 s when missing |
 //! | `priority` | `guaranteed`, also when missing, or `opportunistic` (for AntMan) |
+//! | `weight` | how large a part of the turns of a crowded host it has beside others (Gandiva), 1 to 1,000; 1 when missing |
 
 use alloc::{
     collections::BTreeMap,
@@ -33,8 +34,20 @@ use super::{
     timed::{SECONDS, SECONDS_RANGE},
 };
 
-const COLUMNS: [&str; 11] =
-    ["job_id", "submit_s", "gpus", "iterations", "iteration_ms", "up_ms", "load_ms", "model", "restart_s", "priority", "gpus_max"];
+const COLUMNS: [&str; 12] = [
+    "job_id",
+    "submit_s",
+    "gpus",
+    "iterations",
+    "iteration_ms",
+    "up_ms",
+    "load_ms",
+    "model",
+    "restart_s",
+    "priority",
+    "gpus_max",
+    "weight",
+];
 
 /// The first of [`COLUMNS`] must be there.
 const REQUIRED: usize = 4;
@@ -46,6 +59,10 @@ const MODEL: usize = 7;
 const RESTART: usize = 8;
 const PRIORITY: usize = 9;
 const GPUS_MAX: usize = 10;
+const WEIGHT: usize = 11;
+
+/// Largest weight: turns of less than a thousandth would be shorter than what they cost.
+const WEIGHT_MAX: u32 = 1_000;
 
 /// Longest iteration or stage, in milliseconds; the limit of a profile.
 const STAGE_MS_MAX: f64 = 3_600_000.0;
@@ -95,6 +112,10 @@ fn job(row: &Row<'_>, synthesised: &mut Synthesised, gathered: &mut Gathered) ->
         Some(_) => return Err(row.bad(PRIORITY, "guaranteed or opportunistic")),
     };
     let gpus_max = gpus_max(row, gpus)?;
+    let weight = row.given(WEIGHT).map_or(Ok(1), |_| row.whole(WEIGHT))?;
+    if weight > WEIGHT_MAX {
+        return Err(row.bad(WEIGHT, "a whole number from 1 to 1000"));
+    }
     let stages = Stages { load_s: load / MS, gpu_s: (whole - load - up).max(0.0) / MS, net_s: up / MS };
     let profile = Profile::try_new(whole / MS, stages, restart_s).map_err(|source| TraceError::Profile { line, source })?;
     let declared_s = iterations * whole / MS;
@@ -109,6 +130,7 @@ fn job(row: &Row<'_>, synthesised: &mut Synthesised, gathered: &mut Gathered) ->
         iteration_ms: whole,
         profile: 0,
         opportunistic,
+        weight,
         traffic,
         up_ms: Some(up),
         model,

@@ -63,6 +63,7 @@ fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {
         iteration_ms,
         profile: 0,
         opportunistic,
+        weight: 1,
         traffic: None,
         up_ms,
         model,

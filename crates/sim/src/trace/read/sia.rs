@@ -126,6 +126,7 @@ fn job(row: &Row<'_>) -> Result<(TraceJob, Profile), TraceError> {
         iteration_ms,
         profile: 0,
         opportunistic: false,
+        weight: 1,
         traffic: None,
         up_ms: Some(up_ms),
         model: Some(name.to_string()),

@@ -44,6 +44,7 @@ impl Timed {
             iteration_ms,
             profile: 0,
             opportunistic,
+            weight: 1,
             traffic: None,
             up_ms: None,
             model,

@@ -11,6 +11,8 @@ fn first_come_is_first_served_and_nobody_is_stopped() {
     world.submit("large", spec(4, 500));
     world.submit("small", spec(2, 100));
     // Two GPUs are free, and `small` would fit: but `large` came before it.
+    let waits = world.scheduling.waits_for("small");
+    assert_eq!(waits, Some("waits: the policy runs others now; it wants 2 GPUs; 2 jobs before it; it came 0 s ago"));
     world.pass(5_000);
     assert_eq!(
         ["long", "large", "small"].map(|name| world.state(name)),

@@ -30,7 +30,7 @@ fn a_host_that_others_take_while_places_are_ranked_starts_nobody() {
 
 #[test]
 fn a_job_that_fits_no_more_keeps_nobody_waiting() {
-    for rule in [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::Tiresias, Rule::Themis] {
+    for rule in [Rule::Fifo, Rule::Srtf, Rule::Srsf, Rule::TIRESIAS, Rule::Themis] {
         let mut world = World::new(rule, hosts(HOSTS));
         world.submit("seed", spec(2, 50_000));
         world.report("seed", RunReport::Started).unwrap();
