@@ -68,12 +68,19 @@ impl Terminal {
         self.keys.flush().expect("the terminal takes keys");
     }
 
-    /// Another size, after which everything is drawn anew.
+    /// Another size, after which everything is drawn anew: the screen is cleared once more. One change only, because `stty` tells the program
+    /// of each.
     fn resize(&self) {
         let shown = self.shown();
+        let cleared = |shown: &str| shown.matches("\x1b[2J").count();
         let tty = shown.split_once("TTY=").and_then(|(_, rest)| rest.split_whitespace().next()).expect("the shell names its terminal");
-        let resized = Command::new("stty").args(["-F", tty, "cols", "100", "rows", "20"]).status();
+        let resized = Command::new("stty").args(["-F", tty, "cols", "100"]).status();
         assert!(resized.is_ok_and(|status| status.success()), "stty does not resize {tty}");
+        let until = Instant::now() + SHOWN_WITHIN;
+        while cleared(&self.shown()) == cleared(&shown) {
+            assert!(Instant::now() < until, "nothing is drawn anew in {:?}", self.shown());
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn end(mut self) -> (Option<i32>, String) {
@@ -170,9 +177,8 @@ fn top_is_a_program_for_a_terminal_and_text_elsewhere() {
     terminal.press("2");
     terminal.until("LONGER \u{25bc}");
     // Keys that come in the same instant as another size wait for the next key (crossterm reads the terminal at its edges), so the
-    // screen is let be drawn anew, which begins by clearing it.
+    // screen is drawn anew first.
     terminal.resize();
-    terminal.until("\x1b[2J");
     terminal.press("/wrn\r\rsrq");
     terminal.until(SCREEN_ENDS);
     let (code, said) = terminal.end();
