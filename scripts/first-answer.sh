@@ -4,6 +4,7 @@
 #   scripts/first-answer.sh [FOLDER]
 #
 # FOLDER has the programs (target/release). Times are from the start of the process to the whole answer, the best and the worst of five.
+# /healthz is answered at once, while what was committed is restored; the others are refused (503) until then, and asked again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -41,7 +41,7 @@ pub const GAIN_MIN: f64 = 0.002;
 /// `turns_mixes` shows what more choices bring.
 pub const TRIED_RANKING: usize = 24;
 /// Most demands that the runs of all choices for a component look at, about a second: each run has a limit of its own ([`fluid::WORK_MAX`]),
-/// and there may be a hundred. In `commit_bench` those of up to 32 jobs look at 2^21, those of 300 jobs at 2^28.
+/// and there may be a hundred.
 pub const WORK_ALL_MAX: u64 = 1 << 30;
 /// Jobs of a component for which so many choices are tried; of more jobs, in proportion fewer.
 pub const JOBS_ALL_TRIED: usize = 8;
