@@ -24,6 +24,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// meanwhile, and one that hangs keeps nobody for longer than the two together.
 const ALIVE_EVERY: Duration = Duration::from_secs(10);
 const ALIVE_WITHIN: Duration = Duration::from_secs(10);
+/// How often is looked who cut us off, and how long after another.
+const LOOKS: u32 = 4;
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
 /// The longest answer is a plan over a whole fabric.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
@@ -97,26 +100,41 @@ impl ServerArgs {
     /// Why the connection ended with these words. A second connection tells a service that is gone, or began anew, from one that wants something
     /// else of us.
     async fn cut_off(&self, problem: &str) -> CliError {
+        for _ in 1..LOOKS {
+            if let Some(error) = self.look(problem, false).await {
+                return error;
+            }
+            tokio::time::sleep(LOOKS_EVERY).await;
+        }
+        self.look(problem, true).await.unwrap_or_else(|| CliError::Failure(format!("{}: {problem}", self.server)))
+    }
+
+    /// What a second connection tells; nothing where that is cut off too, unless this is the `last` look: a program that is killed may take
+    /// connections for a moment still, and only one that goes on cutting us off wants something else of us.
+    async fn look(&self, problem: &str, last: bool) -> Option<CliError> {
         let server = &self.server;
         let mut channel = match self.channel().await {
             Ok(channel) => channel,
-            Err(Unreached::Input(error)) => return error,
-            Err(Unreached::Silent { fix: Some(fix), .. }) => return CliError::Failure(format!("{server}: the service is gone: {fix}")),
-            Err(Unreached::Silent { says, fix: None }) => return CliError::Failure(format!("{says}: the service is gone")),
+            Err(Unreached::Input(error)) => return Some(error),
+            Err(Unreached::Silent { fix: Some(fix), .. }) => {
+                return Some(CliError::Failure(format!("{server}: the service is gone: {fix}")));
+            }
+            Err(Unreached::Silent { says, fix: None }) => return Some(CliError::Failure(format!("{says}: the service is gone"))),
         };
         match tokio::time::timeout(CONNECT_TIMEOUT, get(&mut channel, "/healthz")).await {
             Ok(Ok(_)) => {
-                CliError::Failure(format!("{server}: the service ended the connection, and is there again; start the command again"))
+                Some(CliError::Failure(format!("{server}: the service ended the connection, and is there again; start the command again")))
             }
+            Ok(Err(_)) if !last => None,
             Ok(Err(error)) => {
                 let fix = self.wants(&error.problem()).map_or_else(String::new, |fix| format!(": {fix}"));
-                CliError::Failure(format!("{server}: {problem}{fix}"))
+                Some(CliError::Failure(format!("{server}: {problem}{fix}")))
             }
             Err(_) => {
                 let seconds = (ALIVE_EVERY + ALIVE_WITHIN).as_secs();
-                CliError::Failure(format!(
+                Some(CliError::Failure(format!(
                     "{server}: the service did not answer for {seconds} s: it hangs, or is cut off from here; look at its log"
-                ))
+                )))
             }
         }
     }
