@@ -165,6 +165,25 @@ if [[ ${1:-} == test ]]; then
     fi
 fi
 
+# HiGHS, a solver of others that ours is held against: the program and its libraries, in a wheel for any Python on x86_64.
+if [[ ${1:-} == test ]]; then
+    highs=${CARGO_TARGET_DIR:-$PWD/target}/highs/1.15.1
+    fetch_highs() {
+        local folder status=0
+        folder=$(mktemp -d)
+        wheel "$folder" "highsbox==1.15.1 --hash=sha256:17f30d23ef37488467732b45f141146f7c287826a576b4514ae39a8cc4068b28" &&
+            python3 -m zipfile -e "$folder"/*.whl "$folder" &&
+            chmod +x "$folder"/*.data/purelib/highsbox/highs_dist/bin/highs &&
+            mkdir -p "${highs%/*}" && rm -rf "$highs" && mv "$folder"/*.data/purelib/highsbox/highs_dist "$highs" || status=1
+        rm -rf "$folder"
+        return $status
+    }
+    if [[ ! -x $highs/bin/highs ]]; then
+        echo "setup: missing HiGHS (integer programs beside another solver)"
+        if ! fetch_highs; then echo "setup: HiGHS did not come; skipped: integer programs beside another solver" >&2; fi
+    fi
+fi
+
 # Grafana's schema as it publishes it, for the oldest and the newest version that the dashboards are held against. Python reads classes out
 # of a wheel as it is.
 if [[ ${1:-} == test ]]; then

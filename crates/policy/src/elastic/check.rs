@@ -74,7 +74,7 @@ pub fn check(pools: &[Pool], jobs: &[ElasticJob], decided: &[Option<Stand>]) -> 
         }
         let Some(stand) = stand else { continue };
         let (pool, gpus) = (stand.pool, stand.shape().gpus);
-        if gpus == 0 || !job.takes(pool) || job.rigid && gpus != job.asked {
+        if gpus == 0 || !job.takes(pool) || job.rigid && gpus != job.asked || job.replicas(stand.shape()).is_none() {
             return Err(UnfitError::Shape { job: job.id, pool, gpus });
         }
         for &(node, gpus) in &stand.places {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::{
-    goodput::{Layout, Model},
+    goodput::{Layout, Model, OnPool},
     schedule::JobIndex,
 };
 
@@ -44,7 +44,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The same with a replica on each GPU.
+    /// The same with as many replicas as GPUs.
     #[must_use]
     pub fn layout(self) -> Layout {
         Layout { nodes: self.nodes, replicas: self.gpus }
@@ -88,7 +88,7 @@ pub struct ElasticJob {
     pub stand: Option<Stand>,
     /// Whether it stays as it is: while it restarts, where it cannot be stopped, or where its place is reserved.
     pub pinned: bool,
-    /// Most GPUs in the next round: twice what it was ever measured with.
+    /// Most replicas in the next round, which are GPUs, or pipelines where it has such: twice what it was ever measured with.
     pub gpus_max: u32,
     /// What is known of its goodput.
     pub model: Model,
@@ -107,5 +107,17 @@ impl ElasticJob {
     #[must_use]
     pub fn takes(&self, pool: u8) -> bool {
         self.only.is_none_or(|only| only == pool)
+    }
+
+    /// GPUs of a replica on a type.
+    #[must_use]
+    pub fn stages(&self, pool: u8) -> u32 {
+        self.model.pools.get(usize::from(pool)).map_or(1, OnPool::stages)
+    }
+
+    /// How many replicas a shape is; `None` where GPUs would be left over.
+    #[must_use]
+    pub fn replicas(&self, shape: Shape) -> Option<u32> {
+        self.model.pools.get(usize::from(shape.pool)).map_or(Some(shape.gpus), |pool| pool.replicas(shape.gpus))
     }
 }

@@ -5,7 +5,8 @@
 //! all jobs, and an integer program with one row for each type of GPU; `knapsack` solves it exactly. Who restarts keeps its shape.
 //!
 //! A job that ran nowhere begins with one GPU: with the type that is fastest for it, or, as the published code has it, with any.
-//! It may have twice the GPUs that it was ever measured with.
+//! It may have twice the GPUs that it was ever measured with. A hybrid job, whose replicas are pipelines, begins with one of them and has
+//! twice as many (section 3.4); shapes that are no whole pipelines are none for it.
 
 use alloc::vec::Vec;
 
@@ -17,8 +18,8 @@ use super::{
 };
 use crate::knapsack::{Choice, Item, Problem, solve};
 
-/// Sums that are listed before the best known answer is taken: a fraction of a second, where a round lasts a minute.
-const SUMS_MAX: u64 = 2_000_000;
+/// Sums that are listed before the best known answer is taken: a second, where a round lasts a minute.
+const SUMS_MAX: u64 = 8_000_000;
 /// Largest normalised goodput to the power, as the published code has it; costs have a limit too.
 const COST_MAX: f64 = 3_000.0;
 /// How far draws move a cost: those of a hundred jobs together are less than a cent.
@@ -156,16 +157,18 @@ impl Sia {
     fn row(&self, job: &ElasticJob) -> Vec<(Shape, f64)> {
         let takes = self.shapes.iter().filter(|shape| job.takes(shape.pool));
         let mut row: Vec<(Shape, f64)> = if job.model.is_known() {
-            let within = takes.filter(|shape| shape.gpus <= job.gpus_max.max(1));
+            let within = takes.filter(|shape| job.replicas(**shape).is_some_and(|replicas| replicas <= job.gpus_max.max(1)));
             within.filter_map(|shape| Some((*shape, job.model.best(usize::from(shape.pool), shape.layout())?.goodput))).collect()
         } else {
             let alone = |shape: &Shape| job.model.pools.get(usize::from(shape.pool)).map_or(0.0, |pool| pool.alone);
-            let one = takes.filter(|shape| shape.gpus == 1);
+            let one = takes.filter(|shape| job.replicas(**shape) == Some(1));
             one.map(|shape| (*shape, if self.options.profiled { alone(shape) } else { 1.0 })).collect()
         };
         row.retain(|(_, goodput)| *goodput > 0.0 && goodput.is_finite());
-        let least = row.iter().map(|(_, goodput)| *goodput).fold(f64::INFINITY, f64::min);
-        row.iter_mut().for_each(|(_, goodput)| *goodput /= least);
+        let least = row.iter().min_by(|a, b| a.1.total_cmp(&b.1)).copied();
+        // The least of all counts as much as it has GPUs: one, or a pipeline.
+        let unit = least.map_or(1.0, |(shape, goodput)| goodput / f64::from(job.stages(shape.pool)));
+        row.iter_mut().for_each(|(_, goodput)| *goodput /= unit);
         row
     }
 }

@@ -3,17 +3,19 @@
 //!
 //! [`Throughput`] says how long an iteration takes ([`fit`] learns it from measured ones), [`efficiency`] what a larger batch is worth,
 //! [`BatchLimits::best`] which batch a job should have on given GPUs. [`Model`] holds what is known of a job on each type of GPU, and
-//! estimates it for types that it never ran on.
+//! estimates it for types that it never ran on; a replica may be a [`Pipeline`].
 
 mod batch;
 mod bounded;
 mod fit;
 mod model;
+mod pipeline;
 mod throughput;
 
 pub use self::{
     batch::{BATCHES_TRIED, BatchLimits, Best, efficiency},
     fit::{Observation, fit},
     model::{Model, OnPool},
+    pipeline::Pipeline,
     throughput::{Batch, Layout, Throughput},
 };

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::{
     batch::{BatchLimits, Best, efficiency},
+    pipeline::Pipeline,
     throughput::{Batch, Layout, Throughput},
 };
 
@@ -14,10 +15,40 @@ pub struct OnPool {
     pub limits: BatchLimits,
     /// GPUs of a node of that type.
     pub gpus_per_node: u32,
-    /// Samples a second of one GPU, measured before the job began: a few seconds on each type.
+    /// The pipeline that each of its replicas is there; `None` where a replica is one GPU.
+    pub pipeline: Option<Pipeline>,
+    /// Samples a second of one replica, measured before the job began: a few seconds on each type.
     pub alone: f64,
     /// What its iterations take there; `None` until it ran there.
     pub throughput: Option<Throughput>,
+}
+
+impl OnPool {
+    /// GPUs of a replica.
+    #[must_use]
+    pub fn stages(&self) -> u32 {
+        self.pipeline.map_or(1, |pipeline| pipeline.stages.max(1))
+    }
+
+    /// How many replicas some GPUs are; `None` where some would be left over.
+    #[must_use]
+    pub fn replicas(&self, gpus: u32) -> Option<u32> {
+        self.pipeline.map_or(Some(gpus), |pipeline| pipeline.replicas(gpus))
+    }
+
+    /// Replicas on the fewest nodes.
+    fn standing(&self, replicas: u32) -> Layout {
+        Layout { nodes: replicas.saturating_mul(self.stages()).div_ceil(self.gpus_per_node.max(1)), replicas }
+    }
+
+    /// An iteration, and computing in it, in seconds.
+    fn times(&self, throughput: &Throughput, layout: Layout, batch: Batch) -> (f64, f64) {
+        let pass_s = throughput.pass_s(batch.samples);
+        match self.pipeline {
+            Some(pipeline) => (throughput.pipelined_s(layout, pipeline), pipeline.computing_s(pass_s)),
+            None => (throughput.iteration_s(layout, batch), pass_s * f64::from(batch.passes)),
+        }
+    }
 }
 
 /// A job on all types.
@@ -41,17 +72,18 @@ impl Model {
     }
 
     /// The best that the job can do so, with the batch as it would be on the type from which the estimate comes; `None` where it ran nowhere, or cannot.
+    /// The layout counts GPUs, which have to be whole pipelines where its replicas are such.
     ///
-    /// Where it never ran on a type, it is believed to scale there as on the first one on which it did, from the speeds of one GPU.
+    /// Where it never ran on a type, it is believed to scale there as on the first one on which it did, from the speeds of one replica.
     #[must_use]
     pub fn best(&self, pool: usize, layout: Layout) -> Option<Best> {
         let asked = self.pools.get(pool)?;
+        let layout = Layout { replicas: asked.replicas(layout.replicas)?, ..layout };
         if let Some(throughput) = &asked.throughput {
             return self.on(asked, throughput, layout);
         }
         let (from, throughput) = self.pools.iter().find_map(|from| Some((from, from.throughput.as_ref()?)))?;
-        let nodes = layout.replicas.div_ceil(from.gpus_per_node.max(1));
-        let best = self.on(from, throughput, Layout { nodes, replicas: layout.replicas })?;
+        let best = self.on(from, throughput, from.standing(layout.replicas))?;
         (from.alone > 0.0).then(|| Best { goodput: best.goodput * asked.alone / from.alone, ..best })
     }
 
@@ -59,16 +91,16 @@ impl Model {
     #[must_use]
     pub fn times(&self, pool: usize, layout: Layout) -> Option<(f64, f64)> {
         let asked = self.pools.get(pool)?;
+        let layout = Layout { replicas: asked.replicas(layout.replicas)?, ..layout };
         let (from, throughput, layout) = match &asked.throughput {
             Some(throughput) => (asked, throughput, layout),
             None => {
                 let (from, throughput) = self.pools.iter().find_map(|from| Some((from, from.throughput.as_ref()?)))?;
-                (from, throughput, Layout { nodes: layout.replicas.div_ceil(from.gpus_per_node.max(1)), ..layout })
+                (from, throughput, from.standing(layout.replicas))
             }
         };
         let batch = self.on(from, throughput, layout)?.batch;
-        let iteration_s = throughput.iteration_s(layout, batch);
-        let computing_s = throughput.pass_s(batch.samples) * f64::from(batch.passes);
+        let (iteration_s, computing_s) = from.times(throughput, layout, batch);
         let slower = if asked.alone > 0.0 { from.alone / asked.alone } else { 1.0 };
         let slower = if asked.throughput.is_some() { 1.0 } else { slower };
         Some((iteration_s * slower, (iteration_s - computing_s).max(0.0) * slower))
@@ -83,6 +115,15 @@ impl Model {
 
     fn on(&self, pool: &OnPool, throughput: &Throughput, layout: Layout) -> Option<Best> {
         let noise = self.noise?;
+        if let Some(pipeline) = pool.pipeline {
+            // Every pipeline has the same batch, so that of all grows with their number.
+            let total = pipeline.batch.total(layout.replicas);
+            let samples = total as f64;
+            let possible = layout.replicas > 0 && total <= u64::from(pool.limits.most);
+            let (iteration_s, _) = pool.times(throughput, layout, pipeline.batch);
+            let worth = efficiency(noise, samples / f64::from(pool.limits.initial.max(1)));
+            return possible.then(|| Best { goodput: samples / iteration_s * worth, batch: pipeline.batch });
+        }
         let Some(total) = self.batch else { return self.limits(pool, layout).best(throughput, noise, layout) };
         let batch = pool.limits.split(f64::from(total), layout.replicas);
         let scale = f64::from(total) / f64::from(pool.limits.initial.max(1));
@@ -107,8 +148,8 @@ mod tests {
     fn model(throughputs: [Option<Throughput>; 2]) -> Model {
         let [slow, fast] = throughputs;
         let pools = vec![
-            OnPool { limits: LIMITS, gpus_per_node: 4, alone: 100.0, throughput: slow },
-            OnPool { limits: LIMITS, gpus_per_node: 8, alone: 300.0, throughput: fast },
+            OnPool { limits: LIMITS, gpus_per_node: 4, pipeline: None, alone: 100.0, throughput: slow },
+            OnPool { limits: LIMITS, gpus_per_node: 8, pipeline: None, alone: 300.0, throughput: fast },
         ];
         Model { pools, noise: Some(3.0), batch: None, counted_most: None }
     }
@@ -134,6 +175,27 @@ mod tests {
             assert!((total * efficiency(3.0, total / 64.0) / iteration_s / best.goodput - 1.0).abs() < 1e-9);
             assert!(sync_s > 0.0 && sync_s < iteration_s);
         }
+    }
+
+    /// Eight stages on the slow type, two on the fast one: two pipelines are 16 GPUs of the one and four of the other.
+    #[test]
+    fn pipelines_are_estimated_by_the_speeds_of_one_pipeline() {
+        let mut model = model([Some(KNOWN), None]);
+        for (pool, stages) in model.pools.iter_mut().zip([8, 2]) {
+            pool.pipeline = Some(Pipeline { stages, batch: Batch { samples: 1, passes: 64 } });
+        }
+        let here = model.best(0, Layout { nodes: 4, replicas: 16 }).unwrap();
+        let there = model.best(1, Layout { nodes: 1, replicas: 4 }).unwrap();
+        assert!((there.goodput - 3.0 * here.goodput).abs() < 1e-9, "{there:?} {here:?}");
+        // Twice the initial batch, which is worth (3 + 1) / (3 + 2) of it, in 3 (7 + 64) passes and one sending between nodes.
+        let iteration_s = 3.0 * 71.0 * 0.102 + 0.2;
+        assert!((here.goodput - 128.0 / iteration_s * 0.8).abs() < 1e-6, "{here:?}");
+        assert_eq!(
+            model.times(0, Layout { nodes: 4, replicas: 16 }).map(|(all_s, _)| (all_s * 1e6).round()),
+            Some((iteration_s * 1e6).round())
+        );
+        assert_eq!(model.best(0, Layout { nodes: 3, replicas: 12 }), None, "one and a half");
+        assert_eq!(model.best(1, Layout { nodes: 8, replicas: 64 }), None, "32 of them have more than the largest batch");
     }
 
     #[test]

@@ -5,10 +5,12 @@
 //! costs most are a bound (`prices.rs`; Lagrangian relaxation). What another choice of an item costs more at these prices is its
 //! regret. The regrets of an optimum, and the price of the units that it leaves over, add up to its distance from the bound.
 //! That distance is small, so few choices matter, and all their sums are listed, one entry for each number of units used (`sums.rs`;
-//! the core of Pisinger, "A minimal algorithm for the multiple-choice knapsack problem", EJOR 1995). Where there are too many sums,
-//! the best known answer is returned with a bound, and without a claim.
+//! the core of Pisinger, "A minimal algorithm for the multiple-choice knapsack problem", EJOR 1995), but for those that other prices show
+//! to lead nowhere (`onward.rs`). Where there are too many sums, the best of some thousands at a time give an answer, which is returned
+//! with a bound, and without a claim.
 
 mod improve;
+mod onward;
 mod prices;
 mod sums;
 mod ways;
@@ -38,6 +40,8 @@ const ON_GRID: f64 = 1e-9;
 const SUM_EXACT: f64 = 1e-14;
 /// The first distance from the bound within which answers are listed, as a share of the spread of costs.
 const FIRST_DISTANCE: f64 = 1e-6;
+/// How much further it is looked at a time, and where lists are long, so that they do not become much longer than they must.
+const FURTHER: (f64, f64) = (2.0, 1.25);
 /// Sums that are kept at a time while a first answer is looked for.
 const GLANCED: usize = 64;
 
@@ -197,13 +201,13 @@ pub fn solve(problem: &Problem, sums_max: u64) -> Result<Solution, KnapsackError
     let exact = EQUAL.max(ways.largest() * problem.items.len() as f64 * SUM_EXACT);
     // No answer is nearer to the bound than this: the next multiple of the grid.
     let least = if grid > 0.0 { (libm::ceil((prices.bound - exact) / grid) * grid - prices.bound).max(0.0) } else { 0.0 };
-    let (mut core, good) = Core::new(&ways, &prices, &problem.capacities, sums_max, least + exact);
+    let (mut core, good) = Core::new(&ways, &prices, &problem.capacities, sums_max, (least, exact));
     let mut found = good.or_else(|| core.glance(GLANCED));
     let mut distance = (least + exact).max(ways.spread() * FIRST_DISTANCE);
-    let mut proven = false;
+    let (mut proven, mut beaten) = (false, least);
     // What is better than the best known is nearer by a step.
     let step = if grid > 0.0 { grid - exact } else { exact };
-    // The distance doubles, and all answers are within a limit, so this ends.
+    // The distance grows, and all answers are within a limit, so this ends.
     loop {
         let better = found.as_ref().map_or(f64::INFINITY, |known| known.distance - step);
         if better < least - exact {
@@ -223,12 +227,17 @@ pub fn solve(problem: &Problem, sums_max: u64) -> Result<Solution, KnapsackError
         if core.is_everything(reach) {
             return Err(KnapsackError::Infeasible);
         }
-        distance *= 2.0;
+        // Nothing is within reach.
+        beaten = beaten.max(reach - exact);
+        distance *= if core.is_long() { FURTHER.1 } else { FURTHER.0 };
+    }
+    if !proven {
+        found = core.better(found.as_ref().map_or(f64::INFINITY, |known| known.distance - step)).or(found);
     }
     let known = found.ok_or(KnapsackError::GaveUp { sums: sums_max })?;
     let chosen: Vec<Option<u32>> = core.choices(&known);
     let (cost, _) = problem.of(&chosen);
-    let bound = if proven { cost } else { (prices.bound + least).min(cost) };
+    let bound = if proven { cost } else { (prices.bound + beaten).min(cost) };
     Ok(Solution { chosen, cost, bound, proven })
 }
 

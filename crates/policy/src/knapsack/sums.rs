@@ -5,6 +5,7 @@ use alloc::{vec, vec::Vec};
 use super::{
     EQUAL, KINDS_MAX, UNITS_MAX,
     improve::{Choices, Rest},
+    onward::Onward,
     prices::Prices,
     ways::{Way, Ways},
 };
@@ -50,6 +51,15 @@ struct Link {
     before: u32,
 }
 
+/// Sums from which on it is worth to look at what going on costs: with fewer they are listed sooner.
+const MANY: usize = 2_000;
+/// How many sums a sum counts for that is looked at so.
+const LOOKED_AT: u64 = 4;
+/// Sums that are joined at most to find a better answer where not all can be listed: a second.
+const BETTER_SUMS: u64 = 1 << 24;
+/// Most sums that are kept at a time for that.
+const BETTER_KEPT: u64 = 5_000;
+
 /// Starts from which a good answer is looked for.
 const STARTS: u64 = 4;
 /// By how much costs are told apart, as a share of their spread: above what prices are exact to.
@@ -77,6 +87,10 @@ pub(super) struct Core<'a> {
     /// The largest regrets of all items together.
     regret_max: f64,
     sums_left: u64,
+    /// What sums of floats are exact to.
+    exact: f64,
+    /// Some list was so long that going on was looked at.
+    long: bool,
     /// The last list had all sums within its reach.
     complete: bool,
 }
@@ -89,12 +103,18 @@ struct Change {
 }
 
 impl<'a> Core<'a> {
-    /// The core, and a good answer, where one was found; `enough` is a distance of which no better one is looked for.
-    pub(super) fn new(ways: &'a Ways, prices: &'a Prices, capacities: &[u32], sums_max: u64, enough: f64) -> (Self, Option<Found>) {
+    /// The core, and a good answer, where one was found; no better one is looked for than at the distance `least`, and costs are exact to `exact`.
+    pub(super) fn new(
+        ways: &'a Ways,
+        prices: &'a Prices,
+        capacities: &[u32],
+        sums_max: u64,
+        (least, exact): (f64, f64),
+    ) -> (Self, Option<Found>) {
         let mut rest: Rest = [0; KINDS_MAX];
         rest.iter_mut().zip(capacities).for_each(|(rest, units)| *rest = i64::from(*units));
         let regrets: Vec<Vec<f64>> = ways.each().map(|own| regrets(own, &prices.of)).collect();
-        let best = good_choices(ways, prices, &regrets, rest, capacities, enough);
+        let best = good_choices(ways, prices, &regrets, rest, capacities, least + exact);
         let (mut entries, mut others) = (Vec::with_capacity(ways.items()), Vec::new());
         for ((item, regrets), at) in (0..).zip(&regrets).zip(0..) {
             let of = ways.of(item as usize);
@@ -120,7 +140,11 @@ impl<'a> Core<'a> {
         entries.sort_by_key(|entry| core::cmp::Reverse(change(entry)));
         let regret_max = regrets.iter().map(|of| of.iter().copied().fold(0.0, f64::max)).sum();
         let found = best.and_then(|best| best.distance()).map(|distance| Found { distance, others });
-        (Self { ways, prices: &prices.of, entries, rest, kinds: capacities.len(), regret_max, sums_left: sums_max, complete: true }, found)
+        let kinds = capacities.len();
+        (
+            Self { ways, prices: &prices.of, entries, rest, kinds, regret_max, sums_left: sums_max, exact, long: false, complete: true },
+            found,
+        )
     }
 
     /// Whether the last list had all sums within its reach.
@@ -143,6 +167,21 @@ impl<'a> Core<'a> {
         self.run(distance, usize::MAX)
     }
 
+    /// A better answer than one at that distance, where all within it are too many to be listed: by the sums that look best.
+    pub(super) fn better(&mut self, distance: f64) -> Option<Found> {
+        let others = |entry: &Entry| entry.others.iter().take_while(|other| other.regret <= distance).count() as u64;
+        // With each other way of an item the list is joined once more.
+        let joins: u64 = self.entries.iter().map(others).map(|others| others * (others + 3) / 2).sum();
+        // What is kept bounds the work.
+        self.sums_left = u64::MAX;
+        self.run(distance, BETTER_KEPT.min(BETTER_SUMS / joins.max(1)) as usize)
+    }
+
+    /// Whether some list was long, so that a little more reach takes much longer.
+    pub(super) fn is_long(&self) -> bool {
+        self.long
+    }
+
     /// What each item chooses.
     pub(super) fn choices(&self, found: &Found) -> Vec<Option<u32>> {
         let mut chosen = vec![None; self.entries.len()];
@@ -160,10 +199,24 @@ impl<'a> Core<'a> {
         let mut links: Vec<Link> = Vec::new();
         let mut sums = vec![Sum { key: middle, regret: 0.0, last: NONE }];
         let (mut next, mut joined): (Vec<Sum>, Vec<Sum>) = (Vec::new(), Vec::new());
+        let mut onward = None;
         for (at, entry) in entries.iter().enumerate() {
             let change = &changes[at + 1];
+            if onward.is_none() && sums.len() > MANY {
+                onward = Some(self.onward(&entries, reach));
+                self.long = true;
+            }
+            let weight = if onward.is_some() { LOOKED_AT } else { 1 };
+            let mut leads = |sum: &Sum| {
+                leads_on(&self.rest, self.prices, sum, change, reach)
+                    && onward.as_mut().is_none_or(|onward| {
+                        let mut rest: Rest = [0; KINDS_MAX];
+                        rest.iter_mut().zip(rest_of(&self.rest, sum.key)).for_each(|(rest, of)| *rest = of);
+                        onward.leads_on(at + 1, sum.regret, &rest, reach + self.exact)
+                    })
+            };
             next.clear();
-            next.extend(sums.iter().filter(|sum| leads_on(&self.rest, self.prices, sum, change, reach)));
+            next.extend(sums.iter().filter(|sum| leads(sum)));
             for other in entry.others.iter().take_while(|other| other.regret <= reach) {
                 let shift = shift(self.ways, entry, other);
                 joined.clear();
@@ -178,7 +231,7 @@ impl<'a> Core<'a> {
                         continue;
                     }
                     let moved = Sum { key: sum.key.wrapping_add(shift.key), regret, last: sum.last };
-                    if !leads_on(&self.rest, self.prices, &moved, change, reach) {
+                    if !leads(&moved) {
                         continue;
                     }
                     while let Some(before) = known.next_if(|known| known.key < moved.key) {
@@ -192,7 +245,7 @@ impl<'a> Core<'a> {
                     joined.push(Sum { last: links.len() as u32 - 1, ..moved });
                 }
                 joined.extend(known);
-                self.sums_left = self.sums_left.saturating_sub((sums.len() + joined.len()) as u64);
+                self.sums_left = self.sums_left.saturating_sub((sums.len() + joined.len()) as u64 * weight);
                 core::mem::swap(&mut next, &mut joined);
                 if self.sums_left == 0 || links.len() >= NONE as usize - sums.len() {
                     self.complete = false;
@@ -230,6 +283,14 @@ impl<'a> Core<'a> {
         sums.sort_by(|a, b| looks(a).total_cmp(&looks(b)));
         sums.truncate(kept);
         sums.sort_by_key(|sum| sum.key);
+    }
+
+    /// What going on from each entry costs, with ways of a regret within reach.
+    fn onward(&self, entries: &[&Entry], reach: f64) -> Onward {
+        Onward::new(self.prices, self.kinds, entries.len(), |at, own| {
+            let others = entries[at].others.iter().take_while(|other| other.regret <= reach);
+            own.extend(others.map(|other| (other.regret, shift(self.ways, entries[at], other).units)));
+        })
     }
 
     /// What can still change from each entry on.

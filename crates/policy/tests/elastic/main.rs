@@ -1,6 +1,7 @@
 //! Elastic policies: what they choose is best, fits, and leaves alone who is pinned.
 
 mod baselines;
+mod hybrid;
 mod placing;
 mod sighted;
 mod world;

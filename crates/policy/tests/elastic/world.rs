@@ -26,7 +26,7 @@ pub(crate) fn known(speed: f64, noise: f64) -> Model {
 
 /// A model of a job that ran nowhere.
 pub(crate) fn unknown() -> Model {
-    let pool = |gpus_per_node, alone| OnPool { limits: LIMITS, gpus_per_node, alone, throughput: None };
+    let pool = |gpus_per_node, alone| OnPool { limits: LIMITS, gpus_per_node, pipeline: None, alone, throughput: None };
     Model { pools: vec![pool(4, 100.0), pool(8, 300.0)], noise: None, batch: None, counted_most: None }
 }
 

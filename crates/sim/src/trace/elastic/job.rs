@@ -252,6 +252,8 @@ impl<'a> Running<'a> {
         let on = |(at, pool): (usize, &Pool)| OnPool {
             limits: limits(at),
             gpus_per_node: pool.gpus_per_node,
+            // No trace of Sia's authors has jobs whose replicas are pipelines.
+            pipeline: None,
             alone: self.app.speeds[at].alone(),
             throughput: self.fitted[self.memory(at)],
         };
