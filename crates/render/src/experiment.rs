@@ -9,7 +9,7 @@ const STYLE: &str = "\
 :root{color-scheme:light dark}\
 body{margin:0;background:var(--paper);color:var(--ink);font:14px/1.5 system-ui,sans-serif}main{max-width:80rem;margin:2rem auto;padding:0 1rem}\
 main>p,main>ul{max-width:62rem}.muted,figcaption{color:var(--muted)}table{border-collapse:collapse;font-variant-numeric:tabular-nums}.scroll{overflow-x:auto}\
-td,th{padding:.15rem .8rem .15rem 0;text-align:left;white-space:nowrap}td.n,th.n{text-align:right}figure{margin:0 0 1.5rem;overflow-x:auto}\
+td,th{padding:.15rem .8rem .15rem 0;text-align:left;white-space:nowrap}td.n,th.n{text-align:right}td{vertical-align:top}td.wraps{white-space:normal;min-width:20rem}figure{margin:0 0 1.5rem;overflow-x:auto}\
 code{background:var(--card);padding:.1rem .3rem;border-radius:.2rem}";
 
 /// Opens a page, up to its heading. `title` stands in the browser's tab, `heading` on the page; both are escaped.

@@ -389,6 +389,19 @@ fn the_experiments_of_cassini_are_played_and_reported() {
         assert!(mean(experiment, "turns") <= mean(experiment, "Themis") * 1.02, "{experiment}");
         assert!(mean(experiment, "turns") <= mean(experiment, "CASSINI") * 1.03, "{experiment}");
     }
+    // Table 2: each snapshot with its periods as they are, then locked, beside what the paper prints.
+    let snapshots = answer["snapshots"].as_array().expect("snapshots");
+    assert_eq!(snapshots.len(), 10);
+    let sends = |job: &Value, control: usize| job["under"][control]["sends_ms"]["mean"].as_f64().expect("a number");
+    for job in snapshots.iter().flat_map(|snapshot| snapshot["jobs"].as_array().expect("jobs")) {
+        let alone = job["sends_alone_ms"].as_f64().expect("a number");
+        assert!((0..4).all(|control| sends(job, control) > 0.99 * alone) && job["published_themis_ms"].as_f64().is_some(), "{job}");
+    }
+    let first = &snapshots[5];
+    assert_eq!((&first["snapshot"], &first["locked"], &first["published_score"]), (&1.into(), &true.into(), &1.0.into()));
+    for job in first["jobs"].as_array().expect("jobs") {
+        assert!(sends(job, 3) < 0.95 * sends(job, 0), "turns keep jobs apart whose periods lock: {job}");
+    }
     let sweep = experiments.iter().find(|e| e["experiment"] == "sweep").expect("the sweep");
     let lost = |scheme| mean(sweep, scheme) - 1.0;
     assert!(lost("random, turns") < 0.25 * lost("random"), "turns win back what jobs lose whose periods lock: {sweep}");

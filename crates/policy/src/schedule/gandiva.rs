@@ -29,7 +29,7 @@ use self::{growing::Growing, packing::Packing, turns::Turns};
 use super::{
     Settings,
     hosts::{Capacity, Cluster},
-    job::{Decision, Job, JobIndex, Place, Reason, Run},
+    job::{Decision, Job, JobIndex, Place, Reason, Run, Trial},
 };
 
 /// The share of a host's GPUs that must be free for its jobs to be gathered elsewhere: 3 of 4, as published.
@@ -144,8 +144,11 @@ impl Gandiva {
                 self.gather(jobs);
             }
         }
+        if explain {
+            self.say_pairs(jobs, out);
+        }
         if self.options.packing {
-            self.pack(jobs);
+            self.pack(jobs, explain, out);
         }
         self.grow(now_s, jobs, &restart_s);
         self.say(jobs, restart_s, explain, out);
@@ -188,6 +191,18 @@ impl Gandiva {
         let ran = self.placed.len() as u32;
         let waits = self.waiting.iter().zip(ran..);
         out.passed.extend(waits.map(|(job, before)| (*job, Reason::Rank { before, value: jobs[*job as usize].submitted_s })));
+    }
+
+    /// Writes down the pairs that there are, and what they do together.
+    fn say_pairs(&self, jobs: &[Job], out: &mut Decision) {
+        let pairs = self
+            .placed
+            .iter()
+            .filter_map(|&job| self.stands[job as usize].partner.filter(|partner| job < *partner).map(|partner| (job, partner)));
+        out.tried.extend(pairs.map(|(job, other)| {
+            let rate = self.packing.rate(&jobs[job as usize], &jobs[other as usize]);
+            Trial { members: vec![job, other], rate, shares: true }
+        }));
     }
 
     /// Where Algorithm 1 puts a job of this many GPUs.
@@ -361,7 +376,7 @@ impl Gandiva {
     }
 
     /// Packs jobs of over-subscribed hosts in pairs that do more together than in turns.
-    fn pack(&mut self, jobs: &[Job]) {
+    fn pack(&mut self, jobs: &[Job], explain: bool, out: &mut Decision) {
         for host in 0..self.cluster.hosts {
             if self.load[host as usize] <= self.cluster.gpus_per_host {
                 continue;
@@ -379,7 +394,14 @@ impl Gandiva {
             while self.load[host as usize] > self.cluster.gpus_per_host && !lone.is_empty() {
                 let job = lone.remove(0);
                 let alike = |other: &JobIndex| self.stands[*other as usize].hosts == self.stands[job as usize].hosts;
-                let found = lone.iter().position(|other| alike(other) && self.packing.pays(&jobs[job as usize], &jobs[*other as usize]));
+                let found = lone.iter().position(|other| {
+                    if !alike(other) {
+                        return false;
+                    }
+                    let rate = self.packing.rate(&jobs[job as usize], &jobs[*other as usize]);
+                    out.tried.extend(explain.then(|| Trial { members: vec![job, *other], rate, shares: rate > 1.0 }));
+                    rate > 1.0
+                });
                 if let Some(at) = found {
                     let other = lone.remove(at);
                     self.stands[job as usize].partner = Some(other);

@@ -107,6 +107,17 @@ pub enum Reason {
     },
 }
 
+/// A group that was weighed: whether its members share GPUs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// Who would share.
+    pub members: Vec<JobIndex>,
+    /// What they do together over what they do one after the other: above 1 they do more.
+    pub rate: f64,
+    /// Whether they share from now on.
+    pub shares: bool,
+}
+
 /// GPUs of one host that a group has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -131,6 +142,9 @@ pub struct Decision {
     pub reasons: Vec<Reason>,
     /// Who waits, in the policy's order, and what it had in place of that: the alternatives to those who run. Only when it was asked for.
     pub passed: Vec<(JobIndex, Reason)>,
+    /// Groups that were weighed by what they do together: the pairs that share and those that were tried (Gandiva), and the groups that were
+    /// split because they lose (Muri). Only when it was asked for.
+    pub tried: Vec<Trial>,
 }
 
 impl Decision {
@@ -139,6 +153,7 @@ impl Decision {
         self.places.clear();
         self.reasons.clear();
         self.passed.clear();
+        self.tried.clear();
         self.groups_share = false;
     }
 }

@@ -31,7 +31,7 @@ pub use self::{
     check::InfeasibleError,
     gandiva::GandivaOptions,
     hosts::{Capacity, Cluster},
-    job::{Decision, Job, JobIndex, Place, Reason, Run},
+    job::{Decision, Job, JobIndex, Place, Reason, Run, Trial},
     muri::MuriOptions,
     place::{Placer, Unplaced},
     propose::{CANDIDATES, Candidate, ClusterView},

@@ -19,7 +19,7 @@ use self::{
 use super::{
     Settings,
     hosts::{Capacity, Hosts},
-    job::{Decision, Job, JobIndex, Reason, Run},
+    job::{Decision, Job, JobIndex, Reason, Run, Trial},
 };
 use crate::muri::{GROUP_MAX, Order, Timing};
 
@@ -162,7 +162,7 @@ impl Muri {
             self.grouping.by_neighbours(order, &self.buckets, *required, self.capacity.gpus())
         };
         if self.options.autopack {
-            self.split(&mut groups, jobs);
+            self.split(&mut groups, jobs, explain, out);
             self.admit(&mut groups);
         }
         self.place(&groups, jobs, restart_s, explain, out);
@@ -249,13 +249,15 @@ impl Muri {
     }
 
     /// Splits groups that take longer than their members one after the other.
-    fn split(&mut self, groups: &mut Vec<Candidate>, jobs: &[Job]) {
+    fn split(&mut self, groups: &mut Vec<Candidate>, jobs: &[Job], explain: bool, out: &mut Decision) {
         let mut kept = Vec::with_capacity(groups.len());
         for candidate in groups.drain(..) {
             let members = candidate.group.members();
             let one_by_one: f64 = members.iter().map(|job| jobs[*job as usize].alone_s).sum();
             // The best order is asked for even where groups run in the worst, as in the authors' simulator.
-            if self.grouping.iteration_s(&candidate.group, Order::Best, jobs) / one_by_one > 1.0 {
+            let iteration_s = self.grouping.iteration_s(&candidate.group, Order::Best, jobs);
+            if iteration_s / one_by_one > 1.0 {
+                out.tried.extend(explain.then(|| Trial { members: members.to_vec(), rate: one_by_one / iteration_s, shares: false }));
                 kept.extend(members.iter().map(|&job| Candidate { group: Group::of(job), ..candidate }));
             } else {
                 kept.push(candidate);

@@ -8,8 +8,8 @@ mod tiresias;
 mod world;
 
 use antiphase_policy::{
-    muri::{Profile, Timing, measured},
-    schedule::{Cluster, Decision, GandivaOptions, Job, JobIndex, MuriOptions, Reason, Rule, Scheduler, Settings},
+    muri::{Order, Profile, Timing, measured},
+    schedule::{Cluster, Decision, GandivaOptions, Job, JobIndex, MuriOptions, Reason, Rule, Scheduler, Settings, Trial},
 };
 use proptest::prelude::*;
 
@@ -260,6 +260,52 @@ fn gandiva_keeps_kinds_apart_then_takes_turns_packs_and_moves() {
     assert_eq!((decision.runs.len(), decision.places.len()), (2, 2));
     assert!(decision.runs.iter().all(|run| run.group == run.job && run.iteration_s == jobs[run.job as usize].alone_s), "{decision:?}");
     assert_ne!(decision.places[0].host, decision.places[1].host);
+}
+
+/// What a pair of 8 GPUs does over turns, from the profiles by hand: both iterations alone over one of both.
+fn rate_of_pair(a: u16, b: u16) -> f64 {
+    let of = |profile: u16| profiles()[usize::from(profile)];
+    let timing = Timing::Artifact;
+    let both_s = timing.shared_s(&[of(a), of(b)], Order::Best, timing.sharing(2));
+    (timing.alone_s(of(a).iteration_s) + timing.alone_s(of(b).iteration_s)) / both_s
+}
+
+#[test]
+fn pairs_that_were_tried_say_what_they_would_do() {
+    let mut scheduler = scheduler(Rule::Gandiva(GandivaOptions::default()), ONE_HOST);
+    // Two that compute do less together than in turns; one that loads is worth it beside one of them.
+    let mut jobs = vec![job(8, 1, 100.0), job(8, 1, 100.0), job(8, 0, 100.0)];
+    (0..2).for_each(|job| scheduler.arrive(job));
+    let (poor, good) = (rate_of_pair(1, 1), rate_of_pair(0, 1));
+    assert!(poor < 1.0 && good > 1.0, "{poor} {good}");
+    let rejected = Trial { members: vec![0, 1], rate: poor, shares: false };
+    assert_eq!(decide(&mut scheduler, 0.0, &mut jobs).tried, [rejected]);
+    scheduler.arrive(2);
+    let first = decide(&mut scheduler, 1.0, &mut jobs);
+    let [Trial { members, rate, shares: true }] = first.tried.as_slice() else { panic!("{:?}", first.tried) };
+    assert!((rate - good).abs() < 1e-12 && members.contains(&2), "{first:?}");
+    // A pair that goes on says so again, and nobody is left to be tried with.
+    let mut second = decide(&mut scheduler, 2.0, &mut jobs).tried;
+    second[0].members.sort_unstable();
+    assert!(second.len() == 1 && second[0].shares && (second[0].rate - good).abs() < 1e-12, "{second:?}");
+    // Who does not ask is not told.
+    let settings = Settings { timing: Timing::Artifact, profiles: profiles(), explain: false };
+    let mut silent = Scheduler::new(Rule::Gandiva(GandivaOptions::default()), ONE_HOST, settings);
+    (0..3).for_each(|job| silent.arrive(job));
+    let mut out = Decision::default();
+    silent.decide(0.0, &jobs, &mut out);
+    assert!(out.tried.is_empty() && out.runs.len() == 3);
+}
+
+#[test]
+fn groups_that_muri_splits_say_what_they_would_do() {
+    let mut scheduler = scheduler(Rule::Muri(MuriOptions::default()), ONE_HOST);
+    let mut jobs = vec![job(8, 1, 100.0), job(8, 1, 200.0)];
+    (0..2).for_each(|job| scheduler.arrive(job));
+    let decision = decide(&mut scheduler, 0.0, &mut jobs);
+    let [Trial { members, rate, shares: false }] = decision.tried.as_slice() else { panic!("{:?}", decision.tried) };
+    assert!(*members == [0, 1] && (rate - rate_of_pair(1, 1)).abs() < 1e-12, "{decision:?}");
+    assert_eq!((decision.runs.len(), decision.passed.len()), (1, 1));
 }
 
 #[test]

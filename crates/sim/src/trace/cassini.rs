@@ -1,9 +1,11 @@
 //! Traces as the CASSINI paper describes them (NSDI 2024, section 5.1); it published none.
 //!
-//! Its words: jobs of 13 models; workers of a job uniform from 1 to 12; 200 to 1,000 iterations; a Poisson trace with a load of 80 to 100 %, and a
-//! dynamic one, in which jobs arrive while others run. Ours, because the paper is silent: batches are the reference's of each
+//! Its words: jobs of 13 models; workers of a job uniform from 1 to 12; 200 to 1,000 iterations; a Poisson trace with a load of 80 to 100 %, a
+//! dynamic one, in which jobs arrive while others run, and snapshots, in which all are there from the beginning (`cassini/snapshots.rs`). Ours, because the paper is silent: batches are the reference's of each
 //! model or a quarter more or less, within the paper's range; model-parallel jobs have the ranks that their splits need; who runs in the
 //! dynamic trace; and nobody pays for restarts.
+
+mod snapshots;
 
 use alloc::{collections::BTreeMap, format, string::ToString as _, vec::Vec};
 
@@ -14,6 +16,7 @@ use units::Rate;
 
 use crate::testbed::noise::Noise;
 
+pub use self::snapshots::{SNAPSHOT_WORKERS, SNAPSHOTS, Snapshot, SnapshotRow, snapshot_trace};
 use super::{Trace, TraceError, TraceJob, Traffic};
 
 /// Which jobs come, and when.
@@ -27,6 +30,8 @@ pub enum CassiniTrace {
     DynamicData,
     /// The same of jobs that are split (figure 14).
     DynamicModel,
+    /// Jobs that synchronise replicas fill the cluster, all there from the beginning.
+    Snapshot,
     /// Ours: a search over parameters that change no times. All jobs are the paper's VGG16 on two servers, so all periods are equal.
     Sweep,
     /// Ours: the same with two batches, so that periods are a few percent apart.
@@ -81,6 +86,7 @@ pub fn cassini_trace(kind: CassiniTrace, gpus_per_host: u32, jobs: usize, seed: 
         CassiniTrace::PoissonData | CassiniTrace::PoissonModel => maker.poisson(kind, jobs, &mut draw)?,
         CassiniTrace::Sweep => maker.sweep(&SWEEP[..1], jobs, &mut draw)?,
         CassiniTrace::NearSweep => maker.sweep(&SWEEP, jobs, &mut draw)?,
+        CassiniTrace::Snapshot => maker.fill(&mut draw)?,
         CassiniTrace::DynamicData => maker.dynamic(&RUNNING_DATA, &COMING_DATA, &mut draw)?,
         CassiniTrace::DynamicModel => maker.dynamic(&RUNNING_SPLIT, &COMING_SPLIT, &mut draw)?,
     }
@@ -134,13 +140,31 @@ impl Maker {
         Ok(())
     }
 
+    /// Jobs that are all there, as many as the cluster holds.
+    fn fill(&mut self, draw: &mut Noise) -> Result<(), TraceError> {
+        let mut left = CASSINI_GPUS;
+        while left > 0 {
+            let model = model(DATA[draw.below(DATA.len() as u64) as usize])?;
+            let workers = workers(model, CassiniTrace::Snapshot, draw).min(left);
+            left -= workers;
+            let batch = batch(model, draw);
+            self.add_for_long(model, workers, batch, 0.0)?;
+        }
+        Ok(())
+    }
+
+    /// A job that runs for about [`DYNAMIC_S`].
+    fn add_for_long(&mut self, model: &'static Model, workers: u32, batch: u64, at_s: f64) -> Result<(), TraceError> {
+        let job = Drawn { model, workers, batch, iterations: 1 };
+        let iterations = (DYNAMIC_S / self.period_s(&job)?) as u64;
+        self.add(&Drawn { iterations: iterations.max(1), ..job }, at_s)
+    }
+
     fn dynamic(&mut self, running: &[(&str, u32)], coming: &[(&str, u32)], draw: &mut Noise) -> Result<(), TraceError> {
         for (jobs, at_s) in [(running, 0.0), (coming, COMES_S)] {
             for &(name, workers) in jobs {
                 let model = model(name)?;
-                let job = Drawn { model, workers, batch: batch(model, draw), iterations: 1 };
-                let iterations = (DYNAMIC_S / self.period_s(&job)?) as u64;
-                self.add(&Drawn { iterations: iterations.max(1), ..job }, at_s)?;
+                self.add_for_long(model, workers, batch(model, draw), at_s)?;
             }
         }
         Ok(())
@@ -246,9 +270,11 @@ mod tests {
             let load = gpu_s / trace.jobs[299].submitted_s / f64::from(CASSINI_GPUS);
             assert!((0.75..1.1).contains(&load), "{load}");
         }
-        for kind in [CassiniTrace::DynamicData, CassiniTrace::DynamicModel] {
+        for kind in [CassiniTrace::DynamicData, CassiniTrace::DynamicModel, CassiniTrace::Snapshot] {
             let trace = cassini_trace(kind, 1, 0, 1).unwrap();
-            assert!(trace.jobs.iter().map(|job| job.gpus).sum::<u32>() <= CASSINI_GPUS);
+            let gpus = trace.jobs.iter().map(|job| job.gpus).sum::<u32>();
+            assert!(if kind == CassiniTrace::Snapshot { gpus == CASSINI_GPUS } else { gpus <= CASSINI_GPUS });
+            assert!(kind != CassiniTrace::Snapshot || trace.jobs.iter().all(|job| job.submitted_s == 0.0));
             assert!(trace.jobs.iter().all(|job| (200.0..245.0).contains(&job.declared_s)), "{:?}", trace.jobs);
         }
         let periods = |kind| {

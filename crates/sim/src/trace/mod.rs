@@ -16,13 +16,13 @@ mod read;
 mod watch;
 mod world;
 
-pub use cassini::{CASSINI_GPUS, CassiniTrace, cassini_trace};
+pub use cassini::{CASSINI_GPUS, CassiniTrace, SNAPSHOT_WORKERS, SNAPSHOTS, Snapshot, SnapshotRow, cassini_trace, snapshot_trace};
 pub use error::TraceError;
 pub use fault::{Failing, FaultOutcome, FaultRate, FaultSetup, TraceFault};
 pub use growth::GrowthOutcome;
 pub use jobs::{Trace, TraceJob, Traffic};
 pub use mix::{Mix, mix_trace};
-pub use network::{LinkStay, NetworkControl, NetworkOutcome, NetworkSetup, Ranker};
+pub use network::{LinkStay, NetworkControl, NetworkOutcome, NetworkSetup, Ranker, SnapshotJob, SnapshotOutcome, snapshot};
 pub use outcome::Outcome;
 pub use read::{Format, LingjunWorkers, read, read_elastic, read_faults, read_learning, read_lingjun, read_measured, read_muri};
 pub use watch::{Change, Told, TraceEvent, Watcher};

@@ -17,6 +17,7 @@ mod repeatable;
 mod schedules;
 mod service;
 mod sharing;
+mod snapshots;
 mod trace_faults;
 mod turn_faults;
 mod turns;

@@ -291,7 +291,7 @@ fn page(answer: &Answer, command: &str) -> String {
         page.raw("<tr><td>").text(row.figure).raw("</td>");
         page.number(Some(row.ours.mean), &row.ours.said(2));
         for cell in [published(row), row.about] {
-            page.raw("<td>").text(cell).raw("</td>");
+            page.raw("<td class=\"wraps\">").text(cell).raw("</td>");
         }
         page.raw("</tr>\n");
     }

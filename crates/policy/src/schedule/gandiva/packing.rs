@@ -33,10 +33,10 @@ impl Packing {
         self.profiles[usize::from(job.profile)].share_on(job.gpus, has)
     }
 
-    /// Whether a pair does more than its members in turns.
-    pub(super) fn pays(&self, job: &Job, other: &Job) -> bool {
+    /// What a pair does over what its members do in turns: above 1 it pays.
+    pub(super) fn rate(&self, job: &Job, other: &Job) -> f64 {
         let pair_s = self.pair_s(job, other);
         // In turns the sum is 1: each does its share of what it does alone.
-        (job.alone_s + other.alone_s) / pair_s > 1.0
+        (job.alone_s + other.alone_s) / pair_s
     }
 }

@@ -18,6 +18,7 @@ mod outcome;
 mod paper;
 mod play;
 mod sender;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod trust;
@@ -50,10 +51,14 @@ use self::{
     moves::Moves,
     naming::Naming,
     paper::paper,
-    play::{Forecast, PLAYED_ALWAYS, Play, Played, forecast, is_played, sim_job},
+    play::{Forecast, PLAYED_ALWAYS, Play, Played, Shifted, forecast, is_played, sim_job},
     sender::{Hosts, Part, Sender, Unsent, nanos, ups},
 };
-pub use self::{busy::LinkStay, outcome::NetworkOutcome};
+pub use self::{
+    busy::LinkStay,
+    outcome::NetworkOutcome,
+    snapshot::{SnapshotJob, SnapshotOutcome, snapshot},
+};
 use super::{Trace, Traffic};
 
 /// Most different meetings of jobs that are remembered: some hundred bytes for each of their jobs.
@@ -489,7 +494,7 @@ impl<'a> Network<'a> {
         let alone = content.alone();
         let case = Case { router: self.hosts.router(), jobs: &jobs };
         let seed = content.seed(self.setup.seed);
-        let play = Play { case, alone: &alone, control: self.setup.control, forecast: &forecast, seed };
+        let play = Play { case, alone: &alone, control: self.setup.control, forecast: &forecast, seed, shifted: Shifted::Compatible };
         // Ideal is a network on which nobody meets anybody: what jobs take alone where they stand.
         // What the paper's control does is not predicted; and of large components the first is played, like which others are.
         let stands = forecast.means.len() == jobs.len() && !is_played(jobs.len(), seed);

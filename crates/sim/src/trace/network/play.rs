@@ -93,6 +93,16 @@ pub(super) struct Play<'a> {
     pub(super) forecast: &'a Forecast,
     /// Its own, of its content.
     pub(super) seed: u64,
+    pub(super) shifted: Shifted,
+}
+
+/// Whom the paper's control shifts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shifted {
+    /// Jobs that are [compatible](COMPATIBLE).
+    Compatible,
+    /// All jobs for which the paper has shifts: those that are not compatible begin at theirs, and drift is not corrected.
+    All,
 }
 
 impl Played {
@@ -124,24 +134,36 @@ impl Play<'_> {
     /// # Errors
     /// What the testbed or the planner refuses.
     pub(super) fn play(&self) -> Result<Played, String> {
-        let jobs = self.case.jobs;
-        let (mut ratios, mut marks, mut count) = (vec![Vec::new(); jobs.len()], 0.0, 0_u64);
+        Ok(self.seen(&self.reports()?))
+    }
+
+    /// Each play, in order; none where too few of the longest iterations would be seen.
+    ///
+    /// # Errors
+    /// What the testbed or the planner refuses.
+    pub(super) fn reports(&self) -> Result<Vec<testbed::Report>, String> {
         let iterations = iterations(self.alone);
-        if iterations >= ITERATIONS_MIN {
-            let control = self.control()?;
-            // In order of play, on however many cores.
-            let reports = (0..plays(jobs.len())).into_par_iter().map(|play| self.once(play, iterations, &control));
-            for report in reports.collect::<Result<Vec<_>, String>>()? {
-                for ((job, ratios), alone) in report.jobs.iter().zip(&mut ratios).zip(self.alone) {
-                    let counted = &job.records[job.records.partition_point(|r| r.start < report.from)..];
-                    count += counted.len() as u64;
-                    let ratio = |pair: &[testbed::IterationRecord]| (pair[1].start.0 - pair[0].start.0) as f64 / alone.0 as f64;
-                    ratios.extend(counted.windows(2).map(|pair| ratio(pair) as f32));
-                }
-                marks += report.links.iter().map(|link| link.marks).sum::<f64>();
-            }
+        if iterations < ITERATIONS_MIN {
+            return Ok(Vec::new());
         }
-        let mut means = Vec::with_capacity(jobs.len());
+        let control = self.control()?;
+        // In order of play, on however many cores.
+        (0..plays(self.case.jobs.len())).into_par_iter().map(|play| self.once(play, iterations, &control)).collect()
+    }
+
+    /// What plays say together.
+    pub(super) fn seen(&self, reports: &[testbed::Report]) -> Played {
+        let (mut ratios, mut marks, mut count) = (vec![Vec::new(); self.case.jobs.len()], 0.0, 0_u64);
+        for report in reports {
+            for ((job, ratios), alone) in report.jobs.iter().zip(&mut ratios).zip(self.alone) {
+                let counted = &job.records[job.records.partition_point(|r| r.start < report.from)..];
+                count += counted.len() as u64;
+                let ratio = |pair: &[testbed::IterationRecord]| (pair[1].start.0 - pair[0].start.0) as f64 / alone.0 as f64;
+                ratios.extend(counted.windows(2).map(|pair| ratio(pair) as f32));
+            }
+            marks += report.links.iter().map(|link| link.marks).sum::<f64>();
+        }
+        let mut means = Vec::with_capacity(self.case.jobs.len());
         for (at, ratios) in ratios.iter_mut().enumerate() {
             if ratios.is_empty() {
                 // No whole iteration was seen of a job beside which others are thousands of times shorter.
@@ -151,18 +173,20 @@ impl Play<'_> {
             means.push(ratios.iter().copied().map(f64::from).sum::<f64>() / ratios.len() as f64);
             thin_out(ratios);
         }
-        Ok(Played { ratios, means, marks_per_iteration: marks / count.max(1) as f64, is_seen: true })
+        Played { ratios, means, marks_per_iteration: marks / count.max(1) as f64, is_seen: true }
     }
 
     /// One play, with begins of its own.
     fn once(&self, play: u64, iterations: u64, control: &testbed::Control) -> Result<testbed::Report, String> {
         let mut draw = Noise::new(self.seed, BEGINS, 0);
+        let shifts = self.forecast.paper.as_ref().filter(|_| self.shifted == Shifted::All).map(|paper| &paper.shifts);
         let begin = |(at, job): (u64, &SimJob)| {
             // Drawn once for all plays, and moved on evenly from play to play, the more so the later the job stands in the list.
             let first = draw.below(u64::MAX);
             let into = first.wrapping_add((at + 1).wrapping_mul(play).wrapping_mul(GOLDEN));
             let begins = (u128::from(into) * u128::from(job.job.period.0)) >> 64;
-            SimJob { begins: Nanos(begins as u64), ..job.clone() }
+            let shift = shifts.and_then(|shifts| shifts.get(at as usize)).copied();
+            SimJob { begins: shift.unwrap_or(Nanos(begins as u64)), ..job.clone() }
         };
         let jobs: Vec<SimJob> = (0..).zip(self.case.jobs).map(begin).collect();
         let warm_up = WARM_UP.min(iterations);

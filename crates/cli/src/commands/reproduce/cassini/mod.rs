@@ -2,6 +2,7 @@
 
 mod page;
 mod schemes;
+mod snapshots;
 
 use std::process::ExitCode;
 
@@ -64,7 +65,7 @@ struct Experiment {
     published: Option<[f64; 2]>,
 }
 
-const EXPERIMENTS: [Experiment; 7] = [
+const EXPERIMENTS: [Experiment; 8] = [
     Experiment {
         id: "poisson",
         about: "jobs that synchronise replicas arrive one after the other (figure 11)",
@@ -92,6 +93,13 @@ const EXPERIMENTS: [Experiment; 7] = [
         trace: CassiniTrace::DynamicModel,
         gpus_per_host: 1,
         published: Some([1.2, 1.6]),
+    },
+    Experiment {
+        id: "snapshot",
+        about: "jobs that synchronise replicas fill the cluster, all there from the beginning",
+        trace: CassiniTrace::Snapshot,
+        gpus_per_host: 1,
+        published: None,
     },
     Experiment {
         id: "two-gpus-a-host",
@@ -170,18 +178,20 @@ struct Answer {
     seeds: u64,
     jobs: usize,
     experiments: Vec<Result>,
+    snapshots: Vec<snapshots::Played>,
 }
 
 pub(super) fn run(args: &CassiniArgs) -> std::result::Result<ExitCode, CliError> {
     let (seeds, jobs) = if args.quick { QUICK } else { (SEEDS, JOBS) };
     let seeds = args.seeds.unwrap_or(seeds);
-    let bar = indicatif::ProgressBar::new(EXPERIMENTS.len() as u64 * seeds * SCHEMES.len() as u64);
+    let bar = indicatif::ProgressBar::new(EXPERIMENTS.len() as u64 * seeds * SCHEMES.len() as u64 + snapshots::STEPS);
     let mut experiments = Vec::with_capacity(EXPERIMENTS.len());
     for experiment in &EXPERIMENTS {
         experiments.push(play_all(experiment, seeds, jobs, &bar)?);
     }
+    let snapshots = snapshots::play(seeds, &|| bar.inc(1))?;
     bar.finish_and_clear();
-    let answer = Answer { schema: "antiphase.reproduce-cassini/v1", seeds, jobs, experiments };
+    let answer = Answer { schema: "antiphase.reproduce-cassini/v1", seeds, jobs, experiments, snapshots };
     let command = format!("antiphase reproduce cassini{} --seeds {seeds}", if args.quick { " --quick" } else { "" });
     args.report.give(&answer, || page::page(&answer, &command), || table(&answer))?;
     Ok(ExitCode::SUCCESS)
@@ -274,8 +284,9 @@ fn table(answer: &Answer) -> String {
         }
         out.push('\n');
     }
+    out += &snapshots::table(&answer.snapshots);
     out + &format!(
-        "Iterations over iterations alone, means of {} seeds, with half of the 95 % confidence interval; gains are over the first scheme of the same seed.\n",
+        "\nIterations over iterations alone, means of {} seeds, with half of the 95 % confidence interval; gains are over the first scheme of the same seed.\n",
         answer.seeds
     )
 }
