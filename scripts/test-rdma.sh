@@ -26,7 +26,7 @@ skip() {
     exit 0
 }
 [[ $(uname -m) == x86_64 ]] || skip "the virtual machine is x86_64, and this is $(uname -m)"
-for program in qemu-system-x86_64 busybox cpio zstd depmod modprobe ip tc rdma ethtool strip; do
+for program in qemu-system-x86_64 busybox cpio zstd depmod modprobe ip tc rdma ethtool unshare nsenter strip; do
     command -v "$program" >/dev/null || PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null ||
         skip "$program is missing; scripts/setup.sh rdma says which package has it"
 done
@@ -116,6 +116,18 @@ kernel=$(value packets kernel)
 check "counters: the agent's packets are the kernel's, $kernel" equal_and_some "$kernel" "$(value packets agent)"
 check "counters: the agent's ECN marks are the kernel's, $(value marks marks_of_the_kernel)" equal_and_some \
     "$(value marks marks_of_the_kernel)" "$(value marks marks_of_the_agent)"
+check "counters: and those of the kernel are the queue's" equal_and_some "$(value marks marks_of_the_kernel)" "$(value counted marks)"
+check "attribution: a writer's queue pair is of its job, and nobody else's" [ "$(value pairs of_a) $(value pairs of_others)" = "1 0" ]
+check "attribution: marks at the receiver of the one job are the kernel's, of $(value marks of_packets) packets, by placement" \
+    equal_and_some "$(value marks marks_of_the_kernel)" "$(value marks marks_of_the_job)"
+check "attribution: and that is said" [ "$(value marks attribution)" = alone ]
+# Each job has half, so the sum may be off by one.
+near_and_some() { [[ -n $1 && -n $2 && $1 -gt 0 && $(($1 - $2)) -le 2 && $(($2 - $1)) -le 2 ]]; }
+check "attribution: marks of two jobs at one receiver add up to the kernel's, $(value shared marks_of_the_kernel)" \
+    near_and_some "$(value shared marks_of_the_kernel)" "$(value shared marks_of_both)"
+check "attribution: and it is said that they are split" [ "$(value shared attribution)" = shared ]
+# Not judged: on a machine three times as busy as it has processors one run of three was off by more than both bounds (docs/limits.md).
+echo "rdma: the clock of h2 is 7 s ahead; as measured it is off by $(value clocks off_us) us, of at most $(value clocks bound_us)"
 # compare FREE HELD: two runs.
 compare() {
     local job free held
@@ -139,6 +151,7 @@ if [[ -n $round_trip && $round_trip -le $round_trip_max_us ]]; then
             echo "        turns$run: $unheard of 16 starts got no answer within 15 ms from this busy processor, and went; not judged"
         fi
     done
+    for job in a b; do check "turns: job $job goes on to its end where the agent of h1 is killed" lines end_ns "killed.$job.jsonl" 8; done
     check "turns: three runs of six, on a quiet machine, in which every start was answered" [ "$answered" -eq 3 ]
 else
     echo "skipped: turns: here a message takes ${round_trip:-unknown} us to the service and back, and turns need less than $round_trip_max_us"

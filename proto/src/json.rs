@@ -46,6 +46,7 @@ named! {
     Outcome "OUTCOME_" outcome
     JobState "JOB_STATE_" job_state
     AgentState "AGENT_STATE_" agent_state
+    Attribution "ATTRIBUTION_" attribution
     Apart "APART_" apart
     TurnGroupState "TURN_GROUP_STATE_" turn_group_state
     TurnActivity "TURN_ACTIVITY_" turn_activity

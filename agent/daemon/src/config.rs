@@ -231,7 +231,13 @@ impl CountersConfig {
     pub fn takes(&self, name: &str) -> bool {
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, name));
         // `exclude` wins where both match, because `include` is `*` by default.
-        any(&self.include) && !any(&self.exclude)
+        any(&self.include) && !self.leaves_out(name)
+    }
+
+    /// Whether a port of this name is not to be read; `ip` is no port that anybody names among those to include.
+    #[must_use]
+    pub fn leaves_out(&self, name: &str) -> bool {
+        self.exclude.iter().any(|pattern| matches(pattern, name))
     }
 
     /// Time between readings of byte counters.

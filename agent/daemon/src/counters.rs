@@ -35,6 +35,7 @@ use crate::{
     clock::ClockEstimate,
     config::{CountersConfig, PORTS_MAX},
     learning::{Learning, Question, Wanted},
+    queues::QueuesHandle,
     wiring::SessionStatus,
 };
 
@@ -119,6 +120,7 @@ impl Sampling {
         clock: watch::Receiver<Option<ClockEstimate>>,
         status: watch::Receiver<SessionStatus>,
         frames: mpsc::Sender<Telemetry>,
+        queues: QueuesHandle,
     ) -> std::io::Result<Self> {
         let view = Arc::new(Mutex::new(CountersView::default()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -129,6 +131,7 @@ impl Sampling {
             clock,
             status,
             frames,
+            queues,
             ports: Vec::new(),
             table: None,
             learner: Learner::default(),
@@ -209,7 +212,7 @@ impl Sampled {
         // EVERY_MAX caps what a driver may claim, so every port keeps some readings.
         let every = lifespan.0.div_ceil(sampling.0.max(1)).clamp(1, EVERY_MAX);
         let counters = port.counters().iter().map(|counter| CounterDeltas { name: counter.name().into(), delta: Vec::new() });
-        let pending = Telemetry { port: port.name().into(), at_ns: Vec::new(), counters: counters.collect() };
+        let pending = Telemetry { port: port.name().into(), at_ns: Vec::new(), counters: counters.collect(), queue_pairs: None };
         let absent = vec![false; pending.counters.len()];
         Self { port, series: Series::default(), every, readings: 0, slow: 0, observed: None, link: None, pending, absent }
     }
@@ -273,7 +276,7 @@ impl Sampled {
             return None;
         }
         let counters = self.pending.counters.iter().map(|deltas| CounterDeltas { name: deltas.name.clone(), delta: Vec::new() });
-        let empty = Telemetry { port: self.pending.port.clone(), at_ns: Vec::new(), counters: counters.collect() };
+        let empty = Telemetry { port: self.pending.port.clone(), at_ns: Vec::new(), counters: counters.collect(), queue_pairs: None };
         let mut frame = core::mem::replace(&mut self.pending, empty);
         // `retain` goes in order, so the flags stay beside their counters.
         let mut absent = self.absent.iter();
@@ -298,6 +301,7 @@ struct Sampler {
     clock: watch::Receiver<Option<ClockEstimate>>,
     status: watch::Receiver<SessionStatus>,
     frames: mpsc::Sender<Telemetry>,
+    queues: QueuesHandle,
     ports: Vec<Sampled>,
     /// Where one reading of all interfaces is less work than their files, and says the same.
     table: Option<InterfaceTable>,
@@ -425,7 +429,8 @@ impl Sampler {
     fn send(&mut self) -> Nanos {
         let status = *self.status.borrow();
         for port in &mut self.ports {
-            let Some(frame) = port.take_frame() else { continue };
+            let Some(mut frame) = port.take_frame() else { continue };
+            frame.queue_pairs = self.queues.message(&frame.port);
             // This thread never waits for the session: a full channel costs the frame and a count.
             self.dropped += u64::from(status.connected && self.frames.try_send(frame).is_err());
         }
@@ -448,6 +453,7 @@ impl Sampler {
             self.add(port, step);
         }
         if !known(&self.ports, telemetry::IP_PORT)
+            && !self.config.leaves_out(telemetry::IP_PORT)
             && let Some(ip) = IpCounters::open(&self.root)
         {
             self.add(Port::ip(ip), step);

@@ -22,6 +22,7 @@ pub mod neighbours;
 mod node_names;
 pub mod pages;
 pub mod pauses;
+pub mod queues;
 pub mod rdma;
 pub mod run;
 pub mod session;

@@ -18,6 +18,7 @@ use crate::{
     gates::GateTotals,
     node_names::{self, Series, Shown},
     pauses::PausesView,
+    queues::{Pairs, QueuesView},
     rdma::RdmaView,
     session::SESSION_COUNTS,
     turns::NoteCounts,
@@ -65,6 +66,8 @@ pub struct Snapshot {
     pub rdma: Option<RdmaView>,
     /// PFC pauses of interfaces.
     pub pauses: PausesView,
+    /// Queue pairs and optional counters of RDMA ports.
+    pub queues: QueuesView,
     /// Whether counters of ports have the names of node_exporter besides.
     pub node_exporter: bool,
 }
@@ -80,6 +83,7 @@ pub fn text(snapshot: &Snapshot, now: NodeTime) -> String {
     turns(&mut page, snapshot);
     snapshot.rdma.iter().for_each(|view| rdma(&mut page, view));
     pauses(&mut page, &snapshot.pauses);
+    queues(&mut page, &snapshot.queues);
     if snapshot.node_exporter {
         node_exporter(&mut page, snapshot);
     }
@@ -100,6 +104,7 @@ fn own(page: &mut Page, snapshot: &Snapshot, now: NodeTime) {
         // The bound is that of the scrape: it has grown since the estimate.
         let bound = clock.bound_at(now).0 as f64 / 1e9;
         page.gauge("clock_bound_seconds", "Bound of the error of fabric time on this node.", &[], bound);
+        page.gauge("clock_offset_seconds", "Fabric time less CLOCK_MONOTONIC of this node.", &[], clock.offset.0 as f64 / 1e9);
         page.gauge("clock_rtt_seconds", "Shortest round trip to the topology service.", &[], clock.rtt.0 as f64 / 1e9);
     }
     let counters = &snapshot.counters;
@@ -197,6 +202,24 @@ fn pauses(page: &mut Page, view: &PausesView) {
                 Pause::SentMicros => ("Time for which a priority of the neighbour was stopped.", *total as f64 / 1e6),
             };
             page.counter(&format!("port_{}_total", what.name()), help, &labels, value);
+        }
+    }
+}
+
+fn queues(page: &mut Page, view: &QueuesView) {
+    for (port, Pairs { of_jobs, others }) in &view.pairs {
+        for (job, count) in of_jobs {
+            let labels = [("port", port.as_str()), ("job_id", job.as_str())];
+            page.gauge("port_queue_pairs", "Queue pairs of a job on a port of an RDMA device.", &labels, f64::from(*count));
+        }
+        let help = "Queue pairs of processes without a job, or whose job the agent may not see.";
+        page.gauge("port_queue_pairs_of_others", help, &[("port", port.as_str())], f64::from(*others));
+    }
+    for (port, counters) in &view.optional {
+        for (counter, total) in counters {
+            let labels = [("port", port.as_str()), ("counter", counter.as_str())];
+            let help = "A counter of an RDMA port that somebody has switched on, by the driver's name.";
+            page.counter("port_optional_total", help, &labels, *total as f64);
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::{
     neighbours::{Cables, Looking, message},
     pages::Pages,
     pauses::Pauses,
+    queues::Queues,
     rdma::Rdma,
     session::SessionStats,
     turns::{Around, Turns},
@@ -82,6 +83,7 @@ pub struct Parts {
     lldp: LldpConfig,
     rdma: Option<Rdma>,
     pauses: Option<Pauses>,
+    queues: Option<Queues>,
     ends: AgentEnds,
     counters: Sampling,
     turns: Turns,
@@ -99,9 +101,11 @@ impl Parts {
         let endpoint = Endpoint::listen(&config.metrics, before).await?;
         let (clock, status, frames) = (ends.clock.clone(), ends.status.clone(), ends.telemetry.clone());
         let turns = Turns::new(root.clone(), config.counters.clone());
-        let counters = Sampling::start(root.clone(), config.counters.clone(), clock, status, frames).await?;
-        // Where the files are those of another host, interfaces and devices are not this one's.
+        // Where the files are those of another host, interfaces, devices and processes are not this one's.
         let is_own = root == Root::default();
+        let queues = if is_own { Some(Queues::start()?) } else { None };
+        let told = queues.as_ref().map(Queues::handle).unwrap_or_default();
+        let counters = Sampling::start(root.clone(), config.counters.clone(), clock, status, frames, told).await?;
         let (rdma, pauses) =
             if is_own { (Rdma::start(&config.rdma.program)?, Some(Pauses::start(counters.interfaces())?)) } else { (None, None) };
         Ok(Self {
@@ -112,6 +116,7 @@ impl Parts {
             lldp: config.lldp,
             rdma,
             pauses,
+            queues,
             ends,
             counters,
             turns,
@@ -141,6 +146,7 @@ pub struct Agent {
     looking: Option<Looking>,
     rdma: Option<Rdma>,
     pauses: Option<Pauses>,
+    queues: Option<Queues>,
     endpoint: Endpoint,
     node_exporter: bool,
     sequence: u64,
@@ -167,7 +173,7 @@ impl Agent {
     /// An agent of these parts. `pages` may come from one that was configured anew.
     #[must_use]
     pub fn new(parts: Parts, pages: Pages) -> Self {
-        let Parts { host, service, root, reports, lldp, rdma, pauses, ends, counters, turns, endpoint, node_exporter } = parts;
+        let Parts { host, service, root, reports, lldp, rdma, pauses, queues, ends, counters, turns, endpoint, node_exporter } = parts;
         let view = counters.view().ports;
         let (found, cables) = watch::channel(Cables::default());
         let ports = view.iter().filter(|port| port.kind == "interface").map(|port| port.name.clone()).collect();
@@ -185,6 +191,7 @@ impl Agent {
             looking,
             rdma,
             pauses,
+            queues,
             endpoint,
             node_exporter,
             sequence: 0,
@@ -401,6 +408,7 @@ impl Agent {
             session: self.stats.as_ref().map(|stats| stats.read()),
             rdma: self.rdma.as_ref().map(Rdma::view),
             pauses: self.pauses.as_ref().map(Pauses::view).unwrap_or_default(),
+            queues: self.queues.as_ref().map(|queues| queues.handle().view()).unwrap_or_default(),
             node_exporter: self.node_exporter,
         }
     }

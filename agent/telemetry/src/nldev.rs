@@ -168,15 +168,7 @@ pub fn decode(bytes: &[u8]) -> Result<Answer, NldevError> {
 /// # Errors
 /// [`NldevError`]; a kernel without RDMA is one, and one without a device.
 pub fn queue_counters() -> Result<Vec<QueueCounters>, NldevError> {
-    let mut counters = Vec::new();
-    for device in devices()? {
-        let asked = dump(STAT_GET, &[(DEV_INDEX, device.index), (STAT_RES, u32::from(RES_QP))], |answer| {
-            let room = COUNTERS_MAX - counters.len();
-            counters.extend(answer.counters.into_iter().take(room));
-        });
-        unless_unsupported(asked)?;
-    }
-    Ok(counters)
+    of_devices(STAT_GET, &[(STAT_RES, u32::from(RES_QP))], COUNTERS_MAX, |answer| answer.counters)
 }
 
 /// The queue pairs of all devices now.
@@ -184,15 +176,22 @@ pub fn queue_counters() -> Result<Vec<QueueCounters>, NldevError> {
 /// # Errors
 /// As [`queue_counters`].
 pub fn queue_pairs() -> Result<Vec<QueuePair>, NldevError> {
-    let mut pairs = Vec::new();
+    of_devices(RES_QP_GET, &[], PAIRS_MAX, |answer| answer.queue_pairs)
+}
+
+/// What the devices answer to a question of this kind, `max` at most. A device that does not know the question is passed over.
+fn of_devices<T>(command: u16, about: &[(u16, u32)], max: usize, of: impl Fn(Answer) -> Vec<T>) -> Result<Vec<T>, NldevError> {
+    let mut all = Vec::new();
     for device in devices()? {
-        let asked = dump(RES_QP_GET, &[(DEV_INDEX, device.index)], |answer| {
-            let room = PAIRS_MAX - pairs.len();
-            pairs.extend(answer.queue_pairs.into_iter().take(room));
+        let question = [&[(DEV_INDEX, device.index)], about].concat();
+        let asked = dump(command, &question, |answer| {
+            let room = max - all.len();
+            all.extend(of(answer).into_iter().take(room));
         });
-        unless_unsupported(asked)?;
+        // EOPNOTSUPP: this driver has none; others may.
+        unless(asked, &[rustix::io::Errno::OPNOTSUPP])?;
     }
-    Ok(pairs)
+    Ok(all)
 }
 
 /// The counters of the ports of all devices now, and which of the optional ones are on. A port that has none is passed over.
@@ -221,11 +220,6 @@ fn devices() -> Result<Vec<Device>, NldevError> {
     dump(GET, &[], |answer| devices.extend(answer.devices))?;
     devices.truncate(DEVICES_MAX);
     if devices.is_empty() { Err(NldevError::NoDevice) } else { Ok(devices) }
-}
-
-/// EOPNOTSUPP: this driver has none; others may.
-fn unless_unsupported(asked: Result<(), NldevError>) -> Result<(), NldevError> {
-    unless(asked, &[rustix::io::Errno::OPNOTSUPP]).map(Option::unwrap_or_default)
 }
 
 /// Nothing in the place of a refusal with one of these numbers.

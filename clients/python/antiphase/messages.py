@@ -21,6 +21,12 @@ it. shifts: their slots, as far as the score says. turns: they take turns. free:
 as they come."""
 
 
+Attribution = Literal["unspecified", "queue_pairs", "alone", "shared"]
+"""How it is known whose packets a port counted. unspecified: nothing was counted yet. queue_pairs: queue pairs on the port were
+of this job alone. alone: by placement: of the jobs that send, this one alone has ranks on the host. shared: several jobs used
+the port; what it counted was split by what each sends on average as planned."""
+
+
 JobState = Literal["unspecified", "committed", "held", "free", "drifting", "open"]
 """How a committed job does. unspecified: stands in no answer. committed: no report of its gate yet, or none of late. held: its
 gate holds it to its slot or to its turns. free: runs as it comes: nobody holds it. drifting: further from its slot than the
@@ -166,6 +172,32 @@ class CommitResponse(Message):
     """What may be a mistake: hosts on which these jobs and others use more GPUs than there are, and hosts that lead these jobs
     and have no agent."""
     NESTED: ClassVar[dict[str, str]] = {"slots": "Slot"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Congestion(Message):
+    """Marks at the receivers of a job and CNPs at its senders, as the ports of its hosts count them. A number that no port
+    counts is absent."""
+
+    attribution: Attribution = "unspecified"
+    """The weakest way by which any of the numbers is known to be of this job."""
+    cnps_handled: Optional[int] = None
+    """CNPs that its hosts obeyed, as senders."""
+    cnps_ignored: Optional[int] = None
+    """CNPs that its hosts got and ignored: rate control is off there."""
+    cnps_sent: Optional[int] = None
+    """CNPs that its hosts sent, as receivers of marked packets."""
+    marked: Optional[int] = None
+    """Packets that came in with an ECN mark."""
+    marked_host: str = ""
+    """The host at which most marks came in; empty: none came."""
+    received: Optional[int] = None
+    """Packets that came in at the ports that count marks, marked or not."""
+    since_ns: int = 0
+    """Since when, in fabric time: since the job stands where it does, or the service started if that was later."""
+    slowed_host: str = ""
+    """The host that obeyed most CNPs; empty: there were none."""
+    NESTED: ClassVar[dict[str, str]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -471,6 +503,9 @@ class HostSeries(Message):
 class Job(Message):
     """A committed job: where it stands, its slot, and how it does."""
 
+    congestion: Optional[Congestion] = None
+    """ECN marks that came in at its hosts, and the CNPs that follow from marks. Absent where no port of its hosts counts any of
+    them, and of a job with one host, which sends nothing."""
     declared_period_ns: Optional[int] = None
     """Where the job took turns and was measured to be another than declared: then it is planned with what was measured,
     `solo_period_ns` is that, and this is what was declared. Else absent."""
@@ -530,7 +565,7 @@ class Job(Message):
     """One iteration alone as the job is planned, before headroom: as declared, or as measured."""
     state: JobState = "unspecified"
     """How it does."""
-    NESTED: ClassVar[dict[str, str]] = {"slot": "Slot"}
+    NESTED: ClassVar[dict[str, str]] = {"congestion": "Congestion", "slot": "Slot"}
 
 
 @dataclass(frozen=True, kw_only=True)

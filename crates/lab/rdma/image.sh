@@ -42,7 +42,7 @@ with_libraries() {
         cp -L "$library" "root$library"
     done
 }
-for program in bash ip tc rdma ethtool; do
+for program in bash ip tc rdma ethtool unshare nsenter; do
     path=$(readlink -f "$(command -v "$program")")
     # An applet of busybox may have the name.
     rm -f "root/bin/$program"

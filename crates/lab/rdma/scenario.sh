@@ -21,6 +21,13 @@ queues() {
     /tmp/antiphase-agent queues >/tmp/queues 2>/tmp/line
     echo "$? $(cat /tmp/line)"
 }
+# CLOCK_MONOTONIC of h2 is so many seconds ahead of that of the machine and its other hosts.
+ahead_s=7
+# clock HOST: sets `with_clock` to what runs a command by the clock of that host.
+clock() {
+    with_clock=()
+    if [[ $1 == 2 ]]; then with_clock=(nsenter --time=/run/clock2); fi
+}
 uptime_s() { cut -d ' ' -f 1 /proc/uptime; }
 # Waits until a command succeeds, for 60 s at most.
 await() {
@@ -72,12 +79,16 @@ metric() {
     wget -q -O - "http://127.0.0.1:$1/metrics" | awk -v name="$2" 'index($1, name) == 1 { sum += $2 } END { printf "%d\n", sum }'
 }
 
+# number PORT NAME: a figure of an agent that has no labels.
+number() { wget -q -O - "http://127.0.0.1:$1/metrics" | awk -v name="$2" '$1 == name { print $2 }'; }
+
 # microseconds PORT NAME: a time of an agent.
 microseconds() {
     wget -q -O - "http://127.0.0.1:$1/metrics" | awk -v name="$2" '$1 == name { printf "%d\n", $2 * 1000000 }'
 }
 
-# start_service CONTROL: the service, and an agent for each host that has a leader.
+# start_service CONTROL: the service, and an agent for each host. What IP counts is the machine's, so one agent alone reads it: that of h3,
+# where all that is marked comes in.
 start_service() {
     cat >/tmp/fabric.yaml <<'YAML'
 schema: antiphase.fabric/v1
@@ -99,7 +110,7 @@ TOML
     programs=($!)
     await wget -q -O - http://127.0.0.1:7480/readyz
     local i
-    for i in 1 2; do
+    for i in 1 2 3; do
         mkdir -p "/run/h$i"
         cat >"/tmp/agent$i.toml" <<TOML
 host = "h$i"
@@ -108,16 +119,18 @@ page_dir = "/run/h$i"
 address = "127.0.0.1:7480"
 insecure_loopback = true
 [counters]
-include = ["rxe$i/1", "ip"]
+include = ["rxe$i/1"]
+$([[ $i == 3 ]] || echo 'exclude = ["ip"]')
 sampling_ms = 100
 telemetry_ms = 500
 [metrics]
 listen = "127.0.0.1:749$i"
 TOML
-        taskset 2 /tmp/antiphase-agent --config "/tmp/agent$i.toml" >"$out/agent$i-$1.log" 2>&1 &
+        clock "$i"
+        "${with_clock[@]}" taskset 2 /tmp/antiphase-agent --config "/tmp/agent$i.toml" >"$out/agent$i-$1.log" 2>&1 &
         programs+=($!)
     done
-    for i in 1 2; do await eval "[[ \$(metric 749$i antiphase_agent_connected) == 1 ]]"; done
+    for i in 1 2 3; do await eval "[[ \$(metric 749$i antiphase_agent_connected) == 1 ]]"; done
     tell connected "$(uptime_s)"
 }
 
@@ -126,21 +139,46 @@ stop_service() {
     wait "${programs[@]}"
 }
 
-# post CALL JSON: a change of the service's plan.
-post() {
-    wget -q -O "$out/$1.json" --header 'content-type: application/json' --post-data "$2" "http://127.0.0.1:7480/v1alpha1/$1" ||
-        echo "scenario: $1 is refused"
+# The clock of h2 is ahead of that of h1: by how much as their agents measured it, and by how much these may be off together.
+clocks() {
+    local offset_1 offset_2
+    offset_1=$(number 7491 antiphase_agent_clock_offset_seconds) offset_2=$(number 7492 antiphase_agent_clock_offset_seconds)
+    tell clocks "$(awk -v a="$offset_1" -v b="$offset_2" -v c="$(number 7491 antiphase_agent_clock_bound_seconds)" \
+        -v d="$(number 7492 antiphase_agent_clock_bound_seconds)" -v ahead="$ahead_s" \
+        'BEGIN { off = (a - b - ahead) * 1e6; if (off < 0) off = -off; printf "ahead_us %.0f off_us %.0f bound_us %.0f", (a - b) * 1e6, off, (c + d) * 1e6 }')"
 }
 
-# commit COMPUTE_MS: two jobs alike, each from a host of its own to h3, which send for 460 ms and pause for so long.
+# What the service says of a job's marks: a number of it, or a word.
+job_says() {
+    wget -q -O - "http://127.0.0.1:7480/v1alpha1/jobs?jobs=$1" | sed -n "s/.*\"congestion\":{[^}]*\"$2\":\"\{0,1\}\([a-z0-9_]*\).*/\1/p"
+}
+
+# Marks of a job; 0 where nobody has counted yet.
+marked_of() {
+    local marked
+    marked=$(job_says "$1" marked)
+    echo "${marked:-0}"
+}
+
+# post CALL JSON: a change of the service's plan. What busybox's wget posts has two types of content, which the service refuses.
+post() {
+    exec 3<>/dev/tcp/127.0.0.1/7480
+    printf 'POST /v1alpha1/%s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' \
+        "$1" "${#2}" "$2" >&3
+    cat <&3 >"$out/$1.answer"
+    exec 3>&-
+    [[ $(head -n 1 "$out/$1.answer") == *" 200 "* ]] || echo "scenario: $1 is refused: $(tail -n 1 "$out/$1.answer")"
+}
+
+# commit COMPUTE_MS [JOB]: two jobs alike, or one, each from a host of its own to h3, which send for 460 ms and pause for so long.
 commit() {
     local profile="{\"schema\": \"antiphase.profile/v1\", \"name\": \"writer\", \"period_ns\": $((460 + $1))000000, \"source\": \"declared\",
         \"phases\": [{\"start_ns\": 0, \"duration_ns\": 460000000, \"rate_mbps\": 24, \"collective\": \"ring\", \"scope\": \"data\"}],
         \"ranks\": {\"dp\": 2}}"
-    post commit "{\"jobs\": [{\"id\": \"a\", \"profile\": $profile, \"hosts\": [\"h1\", \"h3\"]},
-        {\"id\": \"b\", \"profile\": $profile, \"hosts\": [\"h2\", \"h3\"]}]}"
+    local a="{\"id\": \"a\", \"profile\": $profile, \"hosts\": [\"h1\", \"h3\"]}" b="{\"id\": \"b\", \"profile\": $profile, \"hosts\": [\"h2\", \"h3\"]}"
+    if [[ -n ${2:-} ]]; then post commit "{\"jobs\": [$a]}"; else post commit "{\"jobs\": [$a, $b]}"; fi
     await test -e /run/h1/a.page
-    await test -e /run/h2/b.page
+    [[ -n ${2:-} ]] || await test -e /run/h2/b.page
     sleep 2
 }
 
@@ -148,23 +186,45 @@ commit() {
 write() {
     local number=$1
     shift
-    "$verbs" write --device "rxe$number" --peer 127.0.0.1:7482 --depth 4 --gate-dir "/run/h$number" "$@"
+    clock "$number"
+    "${with_clock[@]}" "$verbs" write --device "rxe$number" --peer 127.0.0.1:7482 --depth 4 --gate-dir "/run/h$number" "$@"
 }
 
-# What the agent of h1 says of a counter.
-agent_says() { metric 7491 "antiphase_agent_port_$1_total{port=\"$2\"}"; }
+# agent_says PORT COUNTER NAME: what an agent says of a counter.
+agent_says() { metric "$1" "antiphase_agent_port_$2_total{port=\"$3\"}"; }
 # The counters of an agent against those of the kernel: of 100 messages of 16 packets, and of the marks of two writers.
 counters() {
     sleep 2
     local packets agent
-    packets=$(sent rxe1) agent=$(agent_says tx_packets rxe1/1)
+    packets=$(sent rxe1) agent=$(agent_says 7491 tx_packets rxe1/1)
     write 1 --bytes 6553600 --iterations 1 --compute-ms 0 >"$out/counters.jsonl" 2>&1
     sleep 3
-    tell packets kernel $(($(sent rxe1) - packets)) agent $(($(agent_says tx_packets rxe1/1) - agent)) repeats "$(repeats)"
-    packets=$(ip_counter InCEPkts) agent=$(agent_says ecn_marked_rx ip)
-    pair counted 2 460
+    tell packets kernel $(($(sent rxe1) - packets)) agent $(($(agent_says 7491 tx_packets rxe1/1) - agent)) repeats "$(repeats)"
+    # One of both jobs is committed, so all marks that come in at h3 are taken for its own.
+    commit 740 a
+    local of_job
+    packets=$(ip_counter InCEPkts) agent=$(agent_says 7493 ecn_marked_rx ip) of_job=$(marked_of a)
+    ANTIPHASE_JOB=a pair counted 6 460 &
+    local writers=$!
+    # Both writers are of that job by their environment; an agent looks every 5 s.
+    await eval "[[ \$(metric 7491 'antiphase_agent_port_queue_pairs{port=\"rxe1/1\",job_id=\"a\"}') == 1 ]]"
+    tell pairs of_a "$(metric 7491 'antiphase_agent_port_queue_pairs{port="rxe1/1",job_id="a"}')" of_others "$(metric 7491 'antiphase_agent_port_queue_pairs_of_others{port="rxe1/1"}')"
+    wait "$writers"
     sleep 3
-    tell marks marks_of_the_kernel $(($(ip_counter InCEPkts) - packets)) marks_of_the_agent $(($(agent_says ecn_marked_rx ip) - agent))
+    tell marks marks_of_the_kernel $(($(ip_counter InCEPkts) - packets)) marks_of_the_agent $(($(agent_says 7493 ecn_marked_rx ip) - agent)) \
+        marks_of_the_job $(($(marked_of a) - of_job)) of_packets "$(job_says a received)" attribution "$(job_says a attribution)"
+    post release '{"jobs": ["a"]}'
+    clocks
+}
+
+# What the service adds to both jobs of a run, and the marks of the kernel meanwhile.
+shared_marks() {
+    local kernel a b
+    kernel=$(ip_counter InCEPkts) a=$(marked_of a) b=$(marked_of b)
+    pair "$@"
+    sleep 3
+    tell shared marks_of_the_kernel $(($(ip_counter InCEPkts) - kernel)) marks_of_both $(($(marked_of a) - a + $(marked_of b) - b)) \
+        attribution "$(job_says a attribution)"
 }
 
 # Whose queue pairs are, counters over netlink, and the files of a device, while a job writes that no gate holds.
@@ -201,6 +261,8 @@ pair() {
 }
 
 tell begun "$(uptime_s)"
+touch /run/clock2
+unshare --time=/run/clock2 --monotonic "$ahead_s" --fork true
 inventory
 events
 for host in h1 h2; do nic "$host" 24; done
@@ -214,7 +276,7 @@ counters
 for run in 1 2 3; do
     # Slots need room: a start that is late by a tenth of a second meets nobody.
     commit 740
-    pair "contended$run" 8 740
+    if [[ $run == 1 ]]; then shared_marks "contended$run" 8 740; else pair "contended$run" 8 740; fi
     pair "slots$run" 8 740 gated
     post release '{"jobs": ["a", "b"]}'
 done
@@ -244,5 +306,11 @@ if [[ -n $round_trip && $round_trip -le $(cat /mnt/round_trip_max_us) ]]; then
         tell "unheard$run" starts "$unheard"
         if ((unheard == 0)); then answered=$((answered + 1)); fi
     done
+    # The agent of h1 is gone in the midst of a start of its job, whose end nobody hears.
+    pair killed 8 460 gated &
+    writers=$!
+    await eval "[[ \$(grep -c end_ns '$out/killed.a.jsonl') -ge 3 ]]"
+    kill -9 "${programs[1]}"
+    wait "$writers"
 fi
 tell ended "$(uptime_s)"

@@ -232,6 +232,44 @@ pub struct Job {
     /// predicted iterations are compared with. Absent as `iteration_ns`, below two iterations, and where the agent does not measure it.
     #[prost(uint64, optional, tag = "26")]
     pub iteration_mean_ns: ::core::option::Option<u64>,
+    /// ECN marks that came in at its hosts, and the CNPs that follow from marks. Absent where no port of its hosts counts any of them, and
+    /// of a job with one host, which sends nothing.
+    #[prost(message, optional, tag = "27")]
+    pub congestion: ::core::option::Option<Congestion>,
+}
+/// Marks at the receivers of a job and CNPs at its senders, as the ports of its hosts count them. A number that no port counts is absent.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Congestion {
+    /// Since when, in fabric time: since the job stands where it does, or the service started if that was later.
+    #[prost(uint64, tag = "1")]
+    pub since_ns: u64,
+    /// Packets that came in with an ECN mark.
+    #[prost(uint64, optional, tag = "2")]
+    pub marked: ::core::option::Option<u64>,
+    /// Packets that came in at the ports that count marks, marked or not.
+    #[prost(uint64, optional, tag = "3")]
+    pub received: ::core::option::Option<u64>,
+    /// CNPs that its hosts sent, as receivers of marked packets.
+    #[prost(uint64, optional, tag = "4")]
+    pub cnps_sent: ::core::option::Option<u64>,
+    /// CNPs that its hosts obeyed, as senders.
+    #[prost(uint64, optional, tag = "5")]
+    pub cnps_handled: ::core::option::Option<u64>,
+    /// CNPs that its hosts got and ignored: rate control is off there.
+    #[prost(uint64, optional, tag = "6")]
+    pub cnps_ignored: ::core::option::Option<u64>,
+    /// The weakest way by which any of the numbers is known to be of this job.
+    #[prost(enumeration = "Attribution", tag = "7")]
+    #[serde(with = "crate::json::attribution")]
+    pub attribution: i32,
+    /// The host at which most marks came in; empty: none came.
+    #[prost(string, tag = "8")]
+    pub marked_host: ::prost::alloc::string::String,
+    /// The host that obeyed most CNPs; empty: there were none.
+    #[prost(string, tag = "9")]
+    pub slowed_host: ::prost::alloc::string::String,
 }
 /// A directed link: what its jobs ask of it, and what it carries.
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -801,6 +839,43 @@ impl JobState {
             "JOB_STATE_FREE" => Some(Self::Free),
             "JOB_STATE_DRIFTING" => Some(Self::Drifting),
             "JOB_STATE_OPEN" => Some(Self::Open),
+            _ => None,
+        }
+    }
+}
+/// How it is known whose packets a port counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Attribution {
+    /// nothing was counted yet
+    Unspecified = 0,
+    /// queue pairs on the port were of this job alone
+    QueuePairs = 1,
+    /// by placement: of the jobs that send, this one alone has ranks on the host
+    Alone = 2,
+    /// several jobs used the port; what it counted was split by what each sends on average as planned
+    Shared = 3,
+}
+impl Attribution {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ATTRIBUTION_UNSPECIFIED",
+            Self::QueuePairs => "ATTRIBUTION_QUEUE_PAIRS",
+            Self::Alone => "ATTRIBUTION_ALONE",
+            Self::Shared => "ATTRIBUTION_SHARED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ATTRIBUTION_UNSPECIFIED" => Some(Self::Unspecified),
+            "ATTRIBUTION_QUEUE_PAIRS" => Some(Self::QueuePairs),
+            "ATTRIBUTION_ALONE" => Some(Self::Alone),
+            "ATTRIBUTION_SHARED" => Some(Self::Shared),
             _ => None,
         }
     }
@@ -4092,6 +4167,34 @@ pub struct Telemetry {
     /// The counters that the port has.
     #[prost(message, repeated, tag = "3")]
     pub counters: ::prost::alloc::vec::Vec<CounterDeltas>,
+    /// Whose queue pairs were on the port at the last look, some seconds ago at most; absent where there are none, or the agent does not
+    /// know of any.
+    #[prost(message, optional, tag = "4")]
+    pub queue_pairs: ::core::option::Option<QueuePairs>,
+}
+/// Queue pairs that processes have on one port of an RDMA device.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct QueuePairs {
+    /// Those of processes whose job the agent knows, by job.
+    #[prost(message, repeated, tag = "1")]
+    pub jobs: ::prost::alloc::vec::Vec<JobQueuePairs>,
+    /// How many are of other processes: of no job, or of one that the agent may not see.
+    #[prost(uint32, tag = "2")]
+    pub others: u32,
+}
+/// Queue pairs of one job on one port.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct JobQueuePairs {
+    /// Name of the job.
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    /// How many there are.
+    #[prost(uint32, tag = "2")]
+    pub count: u32,
 }
 /// Increments parallel to the frame's `at_ns`. A counter that the host lacks is not listed: absent is not 0.
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -36,6 +36,7 @@ const NAMED: &[(&str, &str)] = &[
     ("Evaluation.outcome", "outcome"),
     ("Job.state", "job_state"),
     ("Agent.state", "agent_state"),
+    ("Congestion.attribution", "attribution"),
     ("Link.apart", "apart"),
     ("TurnGroup.state", "turn_group_state"),
     ("TurnJob.activity", "turn_activity"),

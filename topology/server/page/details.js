@@ -97,6 +97,9 @@ function waits(job, group) {
   ];
 }
 
+// How it is known whose packets ports counted.
+const KNOWN = { queue_pairs: "Its own, as queue pairs say.", alone: "Its own by placement: no other job that sends has ranks there.", shared: "Its share by what it sends as planned: several jobs use a port." };
+
 function jobFacts(job, turn) {
   const part = slower(job), slot = job.slot ?? {};
   return facts([
@@ -114,6 +117,9 @@ function jobFacts(job, turn) {
     !slot.turns && slot.hold && ["Slack", duration(slot.slack_ns), "How far it may drift before a score falls"],
     !slot.turns && slot.hold && ["Late by", signed(job.phase_error_ns)],
     ["Hosts", `${number(job.hosts.length)}${job.gpus ? `, ${count(job.gpus, "GPU")}` : ""}`, job.hosts.slice(0, 64).join(" ")],
+    job.congestion?.marked !== undefined && ["Marked", [number(job.congestion.marked), job.congestion.received ? ` of ${number(job.congestion.received)} packets` : ""], `Packets with an ECN mark that came in at its hosts${job.congestion.marked_host ? `, most at ${job.congestion.marked_host}` : ""}. ${KNOWN[job.congestion.attribution] ?? ""}`],
+    job.congestion?.cnps_sent !== undefined && ["CNPs sent", number(job.congestion.cnps_sent), `By its hosts, as receivers of marked packets. ${KNOWN[job.congestion.attribution] ?? ""}`],
+    job.congestion?.cnps_handled !== undefined && ["CNPs obeyed", number(job.congestion.cnps_handled), `By its hosts, as senders${job.congestion.slowed_host ? `, most at ${job.congestion.slowed_host}` : ""}. ${KNOWN[job.congestion.attribution] ?? ""}`],
     !slot.turns && job.slips && ["Slips", number(job.slips), "Starts so late that they waited for the next slot"],
     job.fail_opens && ["Failed open", html("span", { class: "state-open" }, `${job.fail_opens}`), "Starts let through because the plan could not be trusted"],
   ]);

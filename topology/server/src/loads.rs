@@ -59,7 +59,7 @@ mod tests {
         let frame = |port: &str, tx: u64| {
             let counter = |name: &str, of: u64| CounterDeltas { name: name.into(), delta: vec![of; 10] };
             let at_ns = (990..1_000).map(|step| step * STEP_NS).collect();
-            Telemetry { port: port.into(), at_ns, counters: vec![counter("tx_bytes", tx), counter("rx_bytes", tx / 2)] }
+            Telemetry { port: port.into(), at_ns, counters: vec![counter("tx_bytes", tx), counter("rx_bytes", tx / 2)], queue_pairs: None }
         };
         // Twice 1.25 GB a second is 20 Gb/s, of the 100 of both links.
         for port in ["nic0", "nic1"] {

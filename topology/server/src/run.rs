@@ -45,6 +45,7 @@ use crate::{
     sflow::Observed,
     shutdown::Shutdown,
     sink::Sink,
+    stands,
     telemetry::TelemetryHandle,
     tls::{self, Admission, Subject, Tls},
     traces::Exporter,
@@ -229,9 +230,11 @@ async fn beside(
         Ok(()) => {
             let looking = tokio::spawn(discovery.run(latest.subscribe(), api.fabric_setter(), controller.handle.clone(), around.clone()));
             let learned = tokio::spawn(learning.run(controller.handle.clone(), around.clone()));
+            let joined = tokio::spawn(stands::follow(controller.handle.clone(), around.telemetry.clone(), around.clock));
             let result = listen(bound, api, seams, settings, &reload.tls, signals.wait(latest, Arc::clone(reload))).await;
             looking.abort();
             learned.abort();
+            joined.abort();
             result
         }
     };

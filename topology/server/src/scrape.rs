@@ -35,6 +35,7 @@ impl Metrics {
         let state = Registry::new_custom(Some("antiphase".into()), None)?;
         links(&state, now.links)?;
         jobs(&state, now.snapshot)?;
+        congestion(&state, now)?;
         agents(&state, now.snapshot)?;
         sessions(&state, now.sessions)?;
         now.turns.map_or(Ok(()), |now| turns(&state, now))?;
@@ -105,6 +106,8 @@ const NANOS_PER_SECOND: f64 = 1e9;
 pub struct Now<'a> {
     /// The state.
     pub snapshot: &'a Snapshot,
+    /// The marks and CNPs of its first jobs, parallel to them.
+    pub congestion: Vec<Option<pb::Congestion>>,
     /// Scores of the links.
     pub links: &'a LinkTable,
     /// Jobs that take turns; `None` where nobody gives any.
@@ -197,6 +200,31 @@ fn jobs(registry: &Registry, snapshot: &Snapshot) -> Result<(), prometheus::Erro
         // The counters are new for each scrape, so the total is added to 0.
         job.slips.into_iter().for_each(|n| slips.with_label_values(&label).inc_by(n));
         job.fail_opens.into_iter().for_each(|n| opens.with_label_values(&label).inc_by(n));
+    }
+    Ok(())
+}
+
+/// Marks and CNPs of jobs. What no port counts has no series.
+fn congestion(registry: &Registry, now: &Now<'_>) -> Result<(), prometheus::Error> {
+    let counter = |name: &str, help: &str| -> Result<IntCounterVec, prometheus::Error> {
+        let vec = IntCounterVec::new(Opts::new(name, help), &[JOB])?;
+        registry.register(Box::new(vec.clone()))?;
+        Ok(vec)
+    };
+    let marked = counter("job_ecn_marked_packets_total", "Packets with an ECN mark that came in at the hosts of a job.")?;
+    let received = counter("job_received_packets_total", "Packets that came in there at the ports that count marks.")?;
+    let sent = counter("job_cnps_sent_total", "CNPs that the hosts of a job sent.")?;
+    let handled = counter("job_cnps_handled_total", "CNPs that the hosts of a job obeyed.")?;
+    let ignored = counter("job_cnps_ignored_total", "CNPs that the hosts of a job got and ignored.")?;
+    let help = "1 where some of these were counted for several jobs together, and split by what each sends as planned; else 0.";
+    let shared = gauges(registry, "job_congestion_shared", help, [JOB])?;
+    for (job, told) in now.snapshot.jobs.iter().zip(&now.congestion) {
+        let (label, Some(told)) = ([job.message.id.as_str()], told) else { continue };
+        let counted = [(&marked, told.marked), (&received, told.received), (&sent, told.cnps_sent), (&handled, told.cnps_handled)];
+        for (vec, count) in counted.into_iter().chain([(&ignored, told.cnps_ignored)]) {
+            count.into_iter().for_each(|count| vec.with_label_values(&label).inc_by(count));
+        }
+        shared.with_label_values(&label).set(f64::from(u8::from(told.attribution() == pb::Attribution::Shared)));
     }
     Ok(())
 }

@@ -8,10 +8,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use proto::v1alpha1::{CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
+use proto::v1alpha1::{self as pb, CounterSeries, GetTelemetryRequest, GetTelemetryResponse, HostSeries, JobSeries, Telemetry};
 use units::{FabricTime, Nanos};
 
-use crate::tally::Tally;
+use crate::{
+    congestion::{Congestion, Stand},
+    tally::Tally,
+};
 
 /// Width of a step: what a graph of minutes can show.
 pub const STEP_NS: u64 = 1_000_000_000;
@@ -54,6 +57,7 @@ struct Rings {
     /// How many of these each host has.
     of_host: Tally<String>,
     jobs: BTreeMap<String, VecDeque<JobStep>>,
+    congestion: Congestion,
     dropped: u64,
 }
 
@@ -91,13 +95,23 @@ impl TelemetryHandle {
             rings.of_host.add(key.0.clone(), 1);
         }
         let port = rings.ports.entry(key).or_default();
-        let mut dropped = 0;
-        for (i, at) in frame.at_ns.iter().enumerate() {
-            if !port.add(now.0 / STEP_NS, at / STEP_NS, frame.counters.iter().map(|c| (c.name.as_str(), c.delta[i]))) {
-                dropped += 1;
-            }
-        }
-        rings.dropped += dropped;
+        let samples = frame.at_ns.iter().enumerate();
+        let add =
+            |(i, at): (usize, &u64)| port.add(now.0 / STEP_NS, at / STEP_NS, frame.counters.iter().map(|c| (c.name.as_str(), c.delta[i])));
+        let is_taken: Vec<bool> = samples.map(add).collect();
+        rings.dropped += is_taken.iter().filter(|taken| !**taken).count() as u64;
+        rings.congestion.take(host, frame, &is_taken);
+    }
+
+    /// Jobs stand so from now on.
+    pub(crate) fn follow(&self, now: FabricTime, stands: impl Iterator<Item = Stand>) {
+        self.rings().congestion.follow(now, stands);
+    }
+
+    /// What is known of the marks and CNPs of each of these jobs.
+    pub(crate) fn congestion<'a>(&self, jobs: impl Iterator<Item = &'a str>) -> Vec<Option<pb::Congestion>> {
+        let rings = self.rings();
+        jobs.map(|job| rings.congestion.of(job)).collect()
     }
 
     /// Adds what the gate of a job saw.
@@ -281,7 +295,12 @@ mod tests {
     const NOW: FabricTime = FabricTime(1_000 * STEP_NS);
 
     fn frame(port: &str, at_ns: &[u64], name: &str, delta: &[u64]) -> Telemetry {
-        Telemetry { port: port.into(), at_ns: at_ns.to_vec(), counters: vec![CounterDeltas { name: name.into(), delta: delta.to_vec() }] }
+        Telemetry {
+            port: port.into(),
+            at_ns: at_ns.to_vec(),
+            counters: vec![CounterDeltas { name: name.into(), delta: delta.to_vec() }],
+            queue_pairs: None,
+        }
     }
 
     #[test]

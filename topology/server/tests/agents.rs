@@ -127,6 +127,7 @@ async fn an_agent_gets_its_plan_and_its_reports_are_seen() {
         port: "eth0".into(),
         at_ns: vec![at_ns],
         counters: vec![pb::CounterDeltas { name: "rx_bytes".into(), delta: vec![1_000] }],
+        queue_pairs: None,
     };
     let mut stream = agent.connection.open_uni().await.unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
@@ -155,5 +156,59 @@ async fn an_agent_gets_its_plan_and_its_reports_are_seen() {
 
     service.signal(Signal::TERM);
     agent.closed().await;
+    assert!(service.wait().success(), "{}", service.log());
+}
+
+/// The agents of two hosts: one counts marks and sends CNPs, the other obeys them.
+#[tokio::test]
+async fn marks_at_one_host_and_cnps_at_another_are_the_jobs() {
+    if !has_curl() {
+        return;
+    }
+    let (pki, folder) = (Pki::new(), tempfile::tempdir().unwrap());
+    let mut service = start(&pki, folder.path());
+    let admin = pki.issue(Role::Admin, "admin", &[], pki::CLIENT_LIFETIME);
+    let mut agents = Vec::new();
+    for host in ["h1", "h5"] {
+        let config = client(&pki::authority_path(pki.dir()), Some(&pki.agent(host)));
+        let mut agent = Agent::connect(service.address, config).await.unwrap();
+        agent.say(&said(agent_frame::Kind::Hello(hello(host)))).await;
+        assert!(matches!(agent.next().await.unwrap(), service_frame::Kind::Welcome(_)));
+        let stream = agent.connection.open_uni().await.unwrap();
+        agents.push((agent, stream));
+    }
+    // Both jobs have ranks on h5, whose queue pairs are of one of them; on h1 it is alone.
+    let commit = json!({ "jobs": [job("a", &["h1", "h5"]), job("b", &["h2", "h5"])] });
+    let (status, committed) = curl(&pki, Some(&admin), &service, "POST", "/v1alpha1/commit", &commit);
+    assert_eq!(status, Some(200), "{committed}");
+
+    let frame = |counters: &[(&str, u64)], jobs: &[&str]| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let counters = counters.iter().map(|(name, delta)| pb::CounterDeltas { name: (*name).into(), delta: vec![*delta] });
+        let jobs: Vec<_> = jobs.iter().map(|job| pb::JobQueuePairs { job: (*job).into(), count: 8 }).collect();
+        let queue_pairs = (!jobs.is_empty()).then_some(pb::QueuePairs { jobs, others: 0 });
+        frame::encode(&pb::Telemetry { port: "mlx5_0/1".into(), at_ns: vec![now], counters: counters.collect(), queue_pairs }).unwrap()
+    };
+    let until = Instant::now() + WAIT;
+    // What is counted before the service has looked where jobs stand is nobody's, so it is told again and again.
+    let told = loop {
+        agents[0].1.write_all(&frame(&[("cnp_rx_handled", 1)], &[])).await.unwrap();
+        agents[1].1.write_all(&frame(&[("ecn_marked_rx", 4), ("rx_packets", 100), ("cnp_tx", 2)], &["a"])).await.unwrap();
+        let jobs = curl(&pki, Some(&admin), &service, "GET", "/v1alpha1/jobs", &Value::Null).1;
+        let told = jobs["jobs"][0]["congestion"].clone();
+        if told["marked"].as_u64() > Some(0) && told["cnps_handled"].as_u64() > Some(0) {
+            assert_eq!(jobs["jobs"][1].get("congestion").filter(|told| !told.is_null()), None, "{jobs}");
+            break told;
+        }
+        assert!(Instant::now() < until, "{jobs}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    let number = |name: &str| told[name].as_u64().unwrap();
+    assert_eq!((number("received"), number("cnps_sent")), (25 * number("marked"), number("marked") / 2), "{told}");
+    let words = ["attribution", "marked_host", "slowed_host"].map(|name| told[name].as_str().unwrap());
+    // On h1 the job is known by its placement, which is weaker than by queue pairs.
+    assert_eq!(words, ["alone", "h5", "h1"], "{told}");
+    assert!(told.get("cnps_ignored").is_none_or(Value::is_null), "{told}");
+    service.signal(Signal::TERM);
     assert!(service.wait().success(), "{}", service.log());
 }

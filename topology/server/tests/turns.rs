@@ -109,6 +109,7 @@ impl Running {
         let turns = self.look();
         let now = Now {
             snapshot: &snapshot,
+            congestion: Vec::new(),
             observed: &antiphase_topology::discovery::Found::default(),
             links: &links,
             turns: Some(&turns),

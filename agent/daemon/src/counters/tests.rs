@@ -14,6 +14,7 @@ fn sampler(root: &Path) -> Sampler {
         clock,
         status,
         frames: mpsc::channel(1).0,
+        queues: QueuesHandle::default(),
         ports: Vec::new(),
         table: None,
         learner: Learner::default(),

@@ -15,7 +15,7 @@ use super::{Api, ApiError, Kind, NAMES_MAX, Place, Watcher, limit, switches::ful
 use crate::{
     controller::{FabricView, Snapshot},
     loads::Loads,
-    scrape::Now,
+    scrape::{self, Now},
     tls::Who,
 };
 
@@ -72,12 +72,14 @@ impl Api {
     pub async fn jobs(&self, request: &pb::ListJobsRequest) -> Result<pb::ListJobsResponse, ApiError> {
         let names = distinct("jobs", &request.jobs)?;
         let snapshot = self.snapshot().await?;
-        let jobs = if request.jobs.is_empty() {
+        let mut jobs: Vec<pb::Job> = if request.jobs.is_empty() {
             snapshot.jobs.iter().map(|j| j.message.clone()).collect()
         } else {
             let find = |name: &str| snapshot.job(name).map(|j| j.message.clone()).ok_or_else(|| not_committed(name, &snapshot));
             names.into_iter().map(find).collect::<Result<_, _>>()?
         };
+        let congestion = self.0.telemetry.congestion(jobs.iter().map(|job| job.id.as_str()));
+        jobs.iter_mut().zip(congestion).for_each(|(job, told)| job.congestion = told);
         let warnings = self.0.controller.warnings(request.jobs.clone()).await?;
         Ok(pb::ListJobsResponse { jobs, plan_version: snapshot.plan_version, outlook: snapshot.outlook.clone(), warnings })
     }
@@ -241,8 +243,10 @@ impl Api {
         let links = self.0.controller.links().await?;
         // Whatever has become of turns, the rest is told.
         let turns = self.0.controller.look_at_turns().ok();
+        let names = snapshot.jobs.iter().take(scrape::JOBS_MAX).map(|job| job.message.id.as_str());
         let now = Now {
             snapshot: &snapshot,
+            congestion: self.0.telemetry.congestion(names),
             links: &links,
             turns: turns.as_deref(),
             store_up: self.0.health.problem(Instant::now()).is_none(),

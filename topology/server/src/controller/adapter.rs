@@ -135,6 +135,8 @@ fn job_message(job: &state::JobView<'_>, names: &mut LinkNames<'_>) -> pb::Job {
         measured_up_ns: job.measured().and_then(|m| m.sent).map(|sent| sent.0),
         learn: learn.into(),
         iteration_mean_ns: report.and_then(|r| r.iteration_mean).map(|t| t.0),
+        // Told by telemetry, when somebody asks.
+        congestion: None,
     }
 }
 

@@ -84,14 +84,14 @@ impl Served {
             CounterDeltas { name: name.into(), delta }
         };
         let counters = vec![counter("ecn_marked_rx", scale), counter("cnp_tx", scale / 2), counter("rx_bytes", 1_000)];
-        self.telemetry.port(now, host, &Telemetry { port: port.into(), at_ns, counters });
+        self.telemetry.port(now, host, &Telemetry { port: port.into(), at_ns, counters, queue_pairs: None });
     }
 
     /// One second of 10 Gb/s that a host receives.
     fn receives(&self, host: &str) {
         let counters = vec![CounterDeltas { name: "rx_bytes".into(), delta: vec![1_250_000_000] }];
         let now = self.clock.now();
-        self.telemetry.port(now, host, &Telemetry { port: "mlx5_0/1".into(), at_ns: vec![now.0], counters });
+        self.telemetry.port(now, host, &Telemetry { port: "mlx5_0/1".into(), at_ns: vec![now.0], counters, queue_pairs: None });
     }
 
     /// Iteration times of the last minute.

@@ -42,6 +42,7 @@ async fn plans_go_out_and_acks_reports_and_samples_come_in() {
             port: "eth0".into(),
             at_ns: vec![at],
             counters: vec![CounterDeltas { name: "tx".into(), delta: vec![at * 1_000] }],
+            queue_pairs: None,
         })
         .collect();
     for sent in &frames {

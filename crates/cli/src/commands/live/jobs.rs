@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use job::Hold;
-use proto::v1alpha1::{Job, JobState, ListJobsRequest, ListJobsResponse, Slot};
+use proto::v1alpha1::{Attribution, Congestion, Job, JobState, ListJobsRequest, ListJobsResponse, Slot};
 
 use super::{Listing, millis, or_dash, signed_millis};
 use crate::{input::CliError, table::Table};
@@ -64,11 +64,37 @@ pub(super) fn table(answer: &ListJobsResponse) -> String {
         .chain(measured)
         .chain(never)
         .chain(ended)
+        .chain(answer.jobs.iter().filter_map(|job| Some(format!("job {}: {}", job.id, congestion(job)?))))
         .chain(forecast)
         .chain(warnings)
         .chain(outlook)
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// Marks at the receivers of a job and CNPs at its senders, and how it is known that they are its own; `None` where there were none.
+pub(super) fn congestion(job: &Job) -> Option<String> {
+    let told = job.congestion.as_ref()?;
+    let Congestion { marked, received, cnps_sent, cnps_handled, cnps_ignored, .. } = *told;
+    if [marked, cnps_sent, cnps_handled, cnps_ignored].into_iter().flatten().all(|count| count == 0) {
+        return None;
+    }
+    let at = |host: &str| if host.is_empty() { String::new() } else { format!(", most at {host}") };
+    let marks = marked.map(|marked| {
+        let of = received.filter(|all| *all > 0);
+        let of = of.map_or_else(String::new, |all| format!(" of {all} packets ({:.2} %)", 100.0 * marked as f64 / all as f64));
+        format!("{marked}{of} came in marked{}", at(&told.marked_host))
+    });
+    let sent = cnps_sent.map(|count| format!("{count} CNPs sent"));
+    let handled = cnps_handled.map(|count| format!("{count} CNPs obeyed{}", at(&told.slowed_host)));
+    let ignored = cnps_ignored.filter(|count| *count > 0).map(|count| format!("{count} CNPs ignored"));
+    let known = match told.attribution() {
+        Attribution::Unspecified => None,
+        Attribution::QueuePairs => Some("its own by queue pairs"),
+        Attribution::Alone => Some("its own by placement: it is alone on those hosts"),
+        Attribution::Shared => Some("its share by what it sends as planned, where several jobs use a port"),
+    };
+    Some([marks, sent, handled, ignored, known.map(str::to_owned)].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 fn row(job: &Job) -> [String; 10] {
@@ -132,6 +158,21 @@ pub(super) fn state(state: JobState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks_and_cnps_of_a_job_say_where_and_how_they_are_known() {
+        let mut told = Congestion { marked: Some(0), received: Some(1_000), cnps_ignored: Some(0), ..Congestion::default() };
+        let shown = |told: &Congestion| congestion(&Job { congestion: Some(told.clone()), ..Job::default() });
+        assert_eq!((shown(&told), congestion(&Job::default())), (None, None));
+        (told.marked, told.marked_host) = (Some(42), "h2".into());
+        told.set_attribution(Attribution::Shared);
+        let shared = "its share by what it sends as planned, where several jobs use a port";
+        assert_eq!(shown(&told).unwrap(), format!("42 of 1000 packets (4.20 %) came in marked, most at h2; {shared}"));
+        (told.cnps_sent, told.cnps_handled, told.cnps_ignored, told.slowed_host) = (Some(4), Some(3), Some(1), "h1".into());
+        told.set_attribution(Attribution::QueuePairs);
+        let cnps = "4 CNPs sent; 3 CNPs obeyed, most at h1; 1 CNPs ignored; its own by queue pairs";
+        assert_eq!(shown(&told).unwrap(), format!("42 of 1000 packets (4.20 %) came in marked, most at h2; {cnps}"));
+    }
 
     #[test]
     fn what_was_predicted_is_compared_with_a_mean_or_a_median_is_called_one() {

@@ -192,6 +192,7 @@ fn of_job(job: &Job, now: &Overview) -> Row {
         details.push(format!("predicted {} as it comes, {} by turns", millis(free), millis(turns)));
     }
     details.extend(job.period_mismatch_ns.map(|ns| format!("repeats every {}: its profile is wrong", millis(ns))));
+    details.extend(jobs::congestion(job));
     details.extend(Some(&job.hold_ended).filter(|why| !why.is_empty()).map(|why| format!("not held any more: {why}")));
     let cells = vec![
         text(&job.id),
