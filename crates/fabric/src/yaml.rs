@@ -14,6 +14,8 @@ use serde::{
 use serde_saphyr::Location;
 use units::OneLine;
 
+use crate::strict;
+
 /// Longest problem text, in characters: values of a hostile document are cut.
 const PROBLEM_CHARS_MAX: usize = 300;
 /// How many characters of the document a refusal repeats.
@@ -84,7 +86,7 @@ pub fn read<T: DeserializeOwned>(text: &str, limits: Limits) -> Result<T, Malfor
     let mut path = String::new();
     let read = serde_saphyr::with_deserializer_from_str_with_options(text, options, |de| {
         let mut track = serde_path_to_error::Track::new();
-        let result = T::deserialize(serde_path_to_error::Deserializer::new(de, &mut track));
+        let result = strict::read(serde_path_to_error::Deserializer::new(de, &mut track));
         path = track.path().to_string();
         result
     });

@@ -6,7 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
-use fabric::{collective::Collective, yaml};
+use fabric::{collective::Collective, strict, yaml};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
 use crate::{
@@ -178,7 +178,9 @@ pub fn parse(text: &str) -> Result<Profile, DocumentError> {
 
 pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, ProfileError> {
     let mut de = serde_json::Deserializer::from_str(text.trim_start_matches('\u{feff}'));
-    let document = serde_path_to_error::deserialize(&mut de).map_err(|e| located(&e.path().to_string(), e.inner().to_string()))?;
+    let mut track = serde_path_to_error::Track::new();
+    let read = strict::read(serde_path_to_error::Deserializer::new(&mut de, &mut track));
+    let document = read.map_err(|e| located(&track.path().to_string(), e.to_string()))?;
     // A second value behind the first one would otherwise be ignored.
     de.end().map_err(|e| refuse("document", e.to_string()))?;
     Ok(document)

@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+mod bucket;
 mod clock;
 pub mod config;
+mod congestion;
 pub mod controller;
 pub mod discovery;
 pub mod events;
@@ -39,6 +41,7 @@ pub mod scrape;
 pub mod sflow;
 pub mod shutdown;
 mod sink;
+mod stands;
 mod tally;
 pub mod telemetry;
 pub mod tls;

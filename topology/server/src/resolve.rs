@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use fabric::Fabric;
 use job::{JobDoc, ModelDoc, Reader};
+use profile::ProfileDocument;
 use proto::v1alpha1::{JobSpec, Model};
 use state::{Document, JobDefinition};
 use store::cut;
@@ -30,7 +31,7 @@ pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
     units::check_name(&spec.id).map_err(|problem| refuse(&format!("id: {problem}")))?;
     let JobSpec { id, model, profile, hosts, hold, learn } = spec;
     // A profile comes as JSON text inside the message; its own reader judges it when the job is placed.
-    let profile = profile.as_deref().map(serde_json::from_str).transpose().map_err(|e| refuse(&format!("profile: {e}")))?;
+    let profile = profile.as_deref().map(inline).transpose().map_err(|e| refuse(&format!("profile: {e}")))?;
     let hold = hold.as_deref().map(str::parse).transpose().map_err(|e: job::UnknownHold| refuse(&e))?;
     Ok(JobDoc {
         id: id.clone(),
@@ -41,6 +42,13 @@ pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
         hold,
         learn: *learn,
     })
+}
+
+/// A document that stands in a message.
+fn inline(text: &str) -> serde_json::Result<ProfileDocument> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let document = fabric::strict::read(&mut reader)?;
+    reader.end().map(|()| document)
 }
 
 fn model_doc(model: &Model) -> ModelDoc {

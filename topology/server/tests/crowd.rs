@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "a part of it is used")]
 mod rig;
 mod support;
+#[path = "crowd/unread.rs"]
+mod unread;
 
 use std::{
     fs,

@@ -142,3 +142,34 @@ fn a_guard_is_heard_or_refused() {
     let (_, jobs) = service.ask("GET", "/v1alpha1/jobs?jobs=b&fields=jobs.lease_expires_ns", "");
     assert!(jobs["jobs"][0]["lease_expires_ns"].as_u64().unwrap() > 0, "{jobs}");
 }
+
+/// An array in place of a message, or a key that stands twice: serde would read both, and the client may mean something else.
+#[test]
+fn what_is_ambiguous_in_a_body_is_refused_with_its_place() {
+    const ARRAY: &str = "an array where an object with its keys is meant";
+    let (_folder, service) = service();
+    let profile = r#""schema": "antiphase.profile/v1", "name": "p", "period_ns": 100, "source": "declared""#;
+    let commit = |job: &str| format!(r#"{{"jobs": [{{"id": "a", "hosts": ["h1"], {job}}}]}}"#);
+    let text = |document: &str| serde_json::to_string(document).unwrap();
+    for ((path, body), wanted) in [
+        (("commit", r#"[[], 0, "", null, [], false]"#.to_owned()), ARRAY),
+        (("commit", r#"{"jobs": [["a"]]}"#.to_owned()), ARRAY),
+        (("release", r#"[["a"]]"#.to_owned()), ARRAY),
+        (("submit", "[]".to_owned()), ARRAY),
+        (("evaluate", r#"{"jobs": [], "candidates": [["c", []]]}"#.to_owned()), ARRAY),
+        (("commit", commit(r#""model": ["vgg16"]"#)), ARRAY),
+        (("commit", commit(r#""model": {"name": "vgg16", "name": "bert"}"#)), "duplicate field `name`"),
+        (("commit", r#"{"jobs": [], "lease_ms": 1, "leaseMs": 2}"#.to_owned()), "duplicate field `lease_ms`"),
+        (("commit", r#"{"jobs": [], "jobs": []}"#.to_owned()), "duplicate field `jobs`"),
+        // A profile that stands inline, and in a text.
+        (("commit", commit(&format!(r#""profile": {{{profile}, "ranks": {{"dp": 1, "dp": 2}}, "phases": []}}"#))), "duplicate key \"dp\""),
+        (("commit", commit(&format!(r#""profile": {{{profile}, "phases": [[1, 2]]}}"#))), ARRAY),
+        (("commit", commit(&format!(r#""profile": {}"#, text(&format!("{{{profile}, \"phases\": [[1, 2]]}}"))))), ARRAY),
+    ] {
+        let (status, message) = service.refused("POST", &format!("/v1alpha1/{path}"), &body);
+        assert!(status == 400 && message.contains(wanted) && !message.contains('\n'), "{path} {body}: {status} {message}");
+    }
+    let (status, message) = service.refused("PUT", "/v1alpha1/fabric", "- antiphase.fabric/v1\n- []\n");
+    assert!(status == 400 && message.contains("line 1, column 1: expected mapping start"), "{status} {message}");
+    assert_eq!(service.ask("GET", "/v1alpha1/jobs?fields=jobs.id", "").1, json!({ "jobs": [] }));
+}

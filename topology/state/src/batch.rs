@@ -52,8 +52,8 @@ impl Batch {
     /// What to write so that `durable` becomes `next`.
     pub(crate) fn records(&self, durable: &Plan, next: &Plan, control: Control, trail: &AuditTrail) -> Vec<Record> {
         let mut out = Vec::new();
-        for entry in trail.numbered(&self.audit) {
-            out.extend(AuditTrail::gone(entry.number).map(|number| Record::AuditGone { number }));
+        for (gone, entry) in trail.numbered(&self.audit) {
+            out.extend(gone.map(|number| Record::AuditGone { number }));
             out.push(Record::Audit(entry));
         }
         if let Some(installed) = next.installed.as_ref().filter(|_| self.fabric) {

@@ -50,6 +50,8 @@ pub const GATES_PER_REPORT_MAX: usize = 256;
 pub const VERSION_BYTES_MAX: usize = 64;
 /// Most ports kept of an agent.
 pub const PORTS_MAX: usize = 256;
+/// How far an agent's version of the plan may be ahead of the service's to be believed: more changes than lie between two backups.
+pub const SEEN_AHEAD_MAX: u64 = 1_000_000;
 /// Most work of planning in one change, in units of about 10 ns: two seconds, which everybody else waits for. The components that it plans
 /// again share it by the phases of their jobs on links; one for which it is too little runs as its jobs come.
 pub const PLANNING_WORK_MAX: u64 = 220_000_000;

@@ -125,6 +125,9 @@ pub(crate) struct Plan {
     pub(crate) installed: Option<Arc<Installed>>,
     /// Phases of all components that were planned since the start, refused changes and all. Not durable.
     pub(crate) planned: u64,
+    /// The latest version that an agent has had. It is later than ours after the state file was restored from a backup; versions go on
+    /// behind it, so that no number which a client holds from before comes round again. Not durable.
+    pub(crate) seen: u64,
     jobs: BTreeMap<Name, Arc<Job>>,
     links: BTreeMap<LinkId, Vec<Presence>>,
     hosts: BTreeMap<Name, BTreeSet<Name>>,

@@ -17,8 +17,8 @@ use crate::{
     batch::Batch,
     change::{Queued, listed},
     config::{
-        BATCH_MAX, BATCH_PHASES_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, STORE_RETRY, WAITING,
-        measured_apart,
+        BATCH_MAX, BATCH_PHASES_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, SEEN_AHEAD_MAX, STORE_RETRY,
+        WAITING, measured_apart,
     },
     measured::{believed, is_another},
     plan::{Name, Plan},
@@ -466,6 +466,14 @@ impl Service {
         self.not_before = now.saturating_add(STORE_RETRY);
         let failure = self.internal_failure(now, &format!("the store failed: {reason}"));
         self.notice(failure);
+    }
+
+    /// An agent has had this version of the plan.
+    pub(crate) fn saw(&mut self, plan_version: u64) {
+        // One that lies moves the number of the next change a little, and no number that a client has.
+        if plan_version <= self.view.plan_version().saturating_add(SEEN_AHEAD_MAX) {
+            self.next.seen = self.next.seen.max(plan_version);
+        }
     }
 
     /// Silence after which an agent is given up.

@@ -26,6 +26,7 @@ impl Service {
         if host.is_empty() || host.len() > units::NAME_BYTES_MAX || version.len() > VERSION_BYTES_MAX {
             return self.disconnect(session, format!("a host's name has 1 to 253 bytes, a version at most {VERSION_BYTES_MAX}"));
         }
+        self.saw(plan_version);
         let idle = self.idle();
         let known_as_twin = self.view.agents.at(host).is_some_and(|a| a.twin(now).is_some());
         let welcome = self.view.agents.hello(now, session, host, origin, idle);

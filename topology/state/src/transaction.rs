@@ -51,7 +51,7 @@ pub(crate) struct Settled {
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(plan: &'a mut Plan, config: &'a Config) -> Self {
-        let plan_version = plan.version + 1;
+        let plan_version = plan.version.max(plan.seen) + 1;
         Self { plan, config, plan_version, before: BTreeMap::new() }
     }
 

@@ -20,6 +20,24 @@ fn a_document_survives_both_formats() {
     assert_eq!((profile.dims().tp, profile.dims().dp, profile.confidence()), (1, 2, 1.0));
 }
 
+/// Serde would take the values of an array by the order of the fields, and of two equal keys of a map the last.
+#[test]
+fn what_is_ambiguous_is_refused_in_both_formats() {
+    const ARRAY: &str = "an array where an object with its keys is meant";
+    let phase = r#"{"start_ns": 141, "duration_ns": 114, "rate_mbps": 39000, "collective": "ring", "scope": "data"}"#;
+    let values = r#"[141, 114, 39000, "ring", "data"]"#;
+    assert!(error(phase, values).starts_with("phases[0]: ") && error(phase, values).contains(ARRAY), "{}", error(phase, values));
+    assert!(error(r#"{"dp": 2}"#, "[1, 1, 2, 1, 1]").contains(ARRAY));
+    assert!(error(r#"{"dp": 2}"#, r#"{"dp": 2, "dp": 3}"#).contains("duplicate field `dp`"));
+    let yaml = |from: &str, to: &str| {
+        let text = to_yaml(&parse(GOOD).unwrap());
+        assert!(text.contains(from), "{from} is not in {text}");
+        parse(&text.replacen(from, to, 1)).unwrap_err().to_string()
+    };
+    assert!(yaml("period_ns: 255", "period_ns: 255\nperiod_ns: 256").contains("duplicate"));
+    assert!(parse("- antiphase.profile/v1\n- vgg16\n").unwrap_err().to_string().contains("expected mapping start"));
+}
+
 #[test]
 fn every_bad_value_is_named_with_its_path() {
     let cases = [

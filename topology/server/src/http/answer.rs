@@ -165,7 +165,10 @@ pub(super) fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
 /// # Errors
 /// Not JSON, or not of this shape, or a key that is not known: line, column and value or key.
 pub(super) fn message<M: DeserializeOwned>(text: &str) -> Result<M, ApiError> {
-    serde_json::from_str(text).map_err(|e| {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    // What stands behind the message is not left out of sight.
+    let read = fabric::strict::read(&mut reader).and_then(|message| reader.end().map(|()| message));
+    read.map_err(|e| {
         let full = e.to_string();
         // serde_json ends its message with the place, which this message names first.
         let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |m| m.0);

@@ -37,6 +37,7 @@ use tower::Service;
 
 use super::{
     answer::{changes, is_grpc},
+    frames::{self, Told},
     local::Local,
     room::{Connections, Cut, Head, Health, Seat, UnderWay},
     stall::{PIECE_BYTES, Unread, bound_unread},
@@ -44,7 +45,7 @@ use super::{
 use crate::{
     api::{Api, ApiError, Kind},
     lines::LineLimit,
-    owed::{Account, Answers, Owed, SharedBytes},
+    owed::{Account, Answers, Owed, Purse, SharedBytes},
     role::{Caller, Role},
     shutdown::Shutdown,
     tls::Subject,
@@ -65,7 +66,7 @@ pub const GRACE: Duration = Duration::from_secs(10);
 /// How long a connection that was idle may take to end, once somebody has its place.
 const LEAVE_MAX: Duration = Duration::from_secs(1);
 /// What monitoring reads.
-const METRICS: &str = "/metrics";
+pub(super) const METRICS: &str = "/metrics";
 /// How often in the time that a reader may stop it is looked whether one has.
 const LOOKS_PER_STALL: u32 = 4;
 /// How long accepting rests when the process has no more file descriptors.
@@ -208,12 +209,16 @@ impl One {
                 seat.known(caller.who);
                 let begun = Arc::new(AtomicBool::new(false));
                 let account = answers.account(caller.who);
-                let marked = Marked { app, api: api.clone(), caller, subject, local, begun, unread: Unread::default(), seat, account };
+                let (unread, told) = Default::default();
+                let marked = Marked { app, api: api.clone(), caller, subject, local, begun, told, unread, seat, account };
                 tokio::select! {
                     closed = connection(stream, marked, stall, &shutdown, cut) => match closed {
                         Closed::Stalled => {
                             api.metrics().connection_stalled();
                             LINES.say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client stopped reading (limits.stall_s)"));
+                        }
+                        Closed::Flooded => {
+                            LINES.say(|dropped| tracing::info!(%peer, dropped, "a connection was cut: its client sent frames that ask for nothing"));
                         }
                         Closed::Cut(cut) => return Some(cut),
                         Closed::Done => {}
@@ -259,6 +264,8 @@ struct Marked {
     local: Option<Local>,
     /// Whether there was a request.
     begun: Arc<AtomicBool>,
+    /// Hears of requests, and says whether there was too much else.
+    told: Arc<Told>,
     unread: Unread,
     seat: Seat,
     account: Account,
@@ -328,6 +335,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         self.begun.store(true, Ordering::Relaxed);
+        self.told.asked();
         let grpc = is_grpc(request.headers());
         let head = head_bytes(&request);
         let place = if HEALTH.contains(&request.uri().path()) {
@@ -340,8 +348,10 @@ where
             self.api.metrics().request(if grpc { "grpc" } else { "http" }, Kind::Exhausted.code());
             return Box::pin(async move { Ok(too_many(grpc)) });
         };
-        let account = if self.always(&request) { self.account.always() } else { self.account.clone() };
-        if matches!(*place, Place::UnderWay(_)) && !account.has_room() {
+        let account = self.account.of(self.purse(&request));
+        // The metrics are one text for all who ask, and have a budget of their own.
+        let is_counted = matches!(*place, Place::UnderWay(_)) && request.uri().path() != METRICS;
+        if is_counted && !account.has_room() {
             self.api.metrics().request(if grpc { "grpc" } else { "http" }, Kind::Exhausted.code());
             return Box::pin(async move { Ok(unread_answers().answer(grpc)) });
         }
@@ -373,12 +383,15 @@ where
 }
 
 impl Marked {
-    /// Whether the answer is given whatever others hold: that of a change, which is made by then; what watches the service; and those
-    /// of an admin's certificate.
-    fn always<B>(&self, request: &Request<B>) -> bool {
-        let (method, path) = (request.method(), request.uri().path());
-        let is_admin = self.caller.who.is_some() && self.caller.role == Some(Role::Admin);
-        is_admin || path == METRICS || changes(method, path)
+    /// Of which budget the answer is.
+    fn purse<B>(&self, request: &Request<B>) -> Purse {
+        if changes(request.method(), request.uri().path()) {
+            Purse::Changes
+        } else if self.caller.who.is_some() && self.caller.role == Some(Role::Admin) {
+            Purse::Admins
+        } else {
+            Purse::Readers
+        }
     }
 }
 
@@ -423,6 +436,8 @@ enum Closed {
     Done,
     /// Its client took nothing of an answer for too long.
     Stalled,
+    /// Its client sent too many frames that ask for nothing.
+    Flooded,
     /// To make room.
     Cut(Cut),
 }
@@ -435,7 +450,8 @@ async fn connection(
     shutdown: &Shutdown,
     mut cut: oneshot::Receiver<Cut>,
 ) -> Closed {
-    let (begun, unread) = (Arc::clone(&service.begun), service.unread.clone());
+    let (begun, told, unread) = (Arc::clone(&service.begun), Arc::clone(&service.told), service.unread.clone());
+    let stream = frames::Counted::new(stream, Arc::clone(&told));
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_MAX).max_buf_size(HEAD_BYTES_MAX);
     builder
@@ -459,7 +475,9 @@ async fn connection(
     loop {
         tokio::select! {
             // What went wrong on a connection is the client's to know.
-            _ = served.as_mut() => return leaving.map_or(Closed::Done, Closed::Cut),
+            _ = served.as_mut() => {
+                return if told.is_flooded() { Closed::Flooded } else { leaving.map_or(Closed::Done, Closed::Cut) };
+            }
             () = head.as_mut(), if waiting => {
                 waiting = false;
                 if !begun.load(Ordering::Relaxed) {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod connection;
+mod frames;
 pub(crate) mod load;
 mod local;
 mod origin;

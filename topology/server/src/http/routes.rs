@@ -3,6 +3,7 @@
 mod bodies;
 mod export;
 mod extender;
+mod metrics;
 mod pictures;
 mod services;
 mod stream;
@@ -27,6 +28,7 @@ use tracing::Instrument as _;
 use self::bodies::{admit_rpc, read, whole};
 use super::{
     answer::{Document, Rest, Text, changes, is_grpc, message},
+    connection::METRICS,
     load::Loads,
     local, origin, proxied,
     query::Query,
@@ -48,6 +50,7 @@ pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) shutdown: Shutdown,
     loads: Loads,
+    expositions: metrics::Expositions,
 }
 
 type Answer = Result<Response, ApiError>;
@@ -58,7 +61,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
     let rpcs = TopologyServer::new(Rpcs::new(api.clone(), shutdown.clone()))
         .max_decoding_message_size(usize::MAX)
         .max_encoding_message_size(usize::MAX);
-    let shared = Shared { api, shutdown, loads: Loads::default() };
+    let shared = Shared { api, shutdown, loads: Loads::default(), expositions: metrics::Expositions::default() };
     let rpcs = Router::new()
         .route_service("/antiphase.v1alpha1.Topology/{*rpc}", rpcs)
         .layer(middleware::from_fn_with_state(shared.clone(), read_beside))
@@ -91,7 +94,7 @@ pub fn router(api: Api, shutdown: Shutdown) -> Router {
         .route("/v1alpha1/telemetry", get(telemetry))
         .route("/openapi.json", get(|caller| schema(caller, proto::schema::OPENAPI)))
         .route("/schema.json", get(|caller| schema(caller, proto::schema::JSON_SCHEMA)))
-        .route("/metrics", get(metrics))
+        .route(METRICS, get(metrics::metrics))
         .route("/healthz", get(health))
         .route("/readyz", get(ready))
         .merge(extender::routes())
@@ -201,7 +204,7 @@ async fn own_pages(State(shared): State<Shared>, request: Request, next: Next) -
 fn reads(method: &Method, path: &str) -> bool {
     match grpc::rpc(path) {
         Some(rpc) => rpc.needed == Role::Read,
-        None => matches!(*method, Method::GET | Method::HEAD) && (path.starts_with("/v1alpha1/") || path == "/metrics"),
+        None => matches!(*method, Method::GET | Method::HEAD) && (path.starts_with("/v1alpha1/") || path == METRICS),
     }
 }
 
@@ -233,9 +236,9 @@ fn json<M: serde::Serialize>(message: &M) -> Answer {
     Document::of(message).map(IntoResponse::into_response)
 }
 
-/// JSON of which all answers share the bytes.
-fn shared_json(bytes: Bytes) -> Response {
-    let mut response = Text("application/json", bytes).into_response();
+/// Text of which all answers share the bytes.
+fn shared_text(kind: &'static str, bytes: Bytes) -> Response {
+    let mut response = Text(kind, bytes).into_response();
     response.extensions_mut().insert(SharedBytes);
     response
 }
@@ -398,7 +401,11 @@ async fn fabric(State(shared): State<Shared>, Extension(caller): Extension<Calle
     let mut query = reading(caller, query)?;
     let request = pb::GetFabricRequest { summary: query.flag("summary")? };
     query.finish()?;
-    if request.summary { json(&shared.api.fabric(&request).await?) } else { Ok(shared_json(shared.api.fabric_json().await?)) }
+    if request.summary {
+        json(&shared.api.fabric(&request).await?)
+    } else {
+        Ok(shared_text("application/json", shared.api.fabric_json().await?))
+    }
 }
 
 async fn observed(State(shared): State<Shared>, Extension(caller): Extension<Caller>, query: RawQuery) -> Answer {
@@ -478,12 +485,7 @@ async fn telemetry(State(shared): State<Shared>, Extension(caller): Extension<Ca
 /// A description of the interface, which is the same for as long as the program.
 async fn schema(Extension(caller): Extension<Caller>, document: &'static str) -> Answer {
     caller.require(Role::Read)?;
-    Ok(shared_json(Bytes::from_static(document.as_bytes())))
-}
-
-async fn metrics(State(shared): State<Shared>, Extension(caller): Extension<Caller>) -> Answer {
-    caller.require(Role::Read)?;
-    Ok(Text("text/plain; version=0.0.4; charset=utf-8", shared.api.exposition().await?).into_response())
+    Ok(shared_text("application/json", Bytes::from_static(document.as_bytes())))
 }
 
 /// Alive: requests are answered. Anybody may ask.

@@ -20,9 +20,9 @@ use super::{
     NOTE_DATAGRAMS_PER_SECOND_MAX, NOTES_BURST, NOTES_PER_SECOND_MAX, Outgoing, PROBES_BURST, PROBES_PER_SECOND_MAX, READ_BYTES, Seams,
     Shared, TELEMETRY_BYTES_BURST, TELEMETRY_BYTES_PER_SECOND_MAX, TELEMETRY_FRAME_BYTES_MAX, clock, convert,
     hello::{self, Control},
-    limits::Bucket,
 };
 use crate::{
+    bucket::Bucket,
     tls::{Authorities, Tls},
     turns::{self, TurnsHandle},
 };

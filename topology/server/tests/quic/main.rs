@@ -3,5 +3,6 @@
 
 mod abuse;
 mod admission;
+mod flood;
 mod rig;
 mod sessions;
