@@ -2,15 +2,9 @@
 
 use alloc::vec::Vec;
 
-use units::{Nanos, nearest_rank};
+use units::{Nanos, is_pause, longest_usual, nearest_rank};
 
 use crate::Sample;
-
-/// An iteration that takes without its hold so many times what is usual is a pause, as for a checkpoint: no prediction counts it, and
-/// neither do turns (`topology/state/src/turns/judge.rs`).
-const PAUSE_TIMES: u64 = 2;
-/// What is rarer than one in so many iterations is not usual.
-const RARE_ONE_IN: usize = 8;
 
 /// What some consecutive iterations of a job look like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,9 +44,8 @@ pub fn mean_iteration<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Opti
     let samples: Vec<Sample> = samples.into_iter().copied().collect();
     let iterations: Vec<(Nanos, Nanos)> = iterations(&samples).collect();
     let mut solos: Vec<u64> = iterations.iter().map(|(_, solo)| solo.0).collect();
-    solos.sort_unstable();
-    let usual = *solos.get(solos.len().checked_sub(1 + solos.len() / RARE_ONE_IN)?)?;
-    let counted = iterations.iter().filter(|(_, solo)| solo.0 / PAUSE_TIMES <= usual).map(|(length, _)| u128::from(length.0));
+    let usual = longest_usual(&mut solos)?;
+    let counted = iterations.iter().filter(|(_, solo)| !is_pause(solo.0, usual)).map(|(length, _)| u128::from(length.0));
     // The usual iteration is itself among those counted, so there is one at least.
     let count = counted.clone().count().max(1) as u128;
     Some(Nanos(u64::try_from(counted.sum::<u128>() / count).unwrap_or(u64::MAX)))

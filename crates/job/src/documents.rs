@@ -92,7 +92,7 @@ pub struct ModelDoc {
     /// By default the fewest that a host of the job has, slower ones (management ports) not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nics_per_host: Option<u32>,
-    /// Samples of one iteration, over all ranks.
+    /// Samples of one iteration, of each data-parallel rank.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
     /// Micro-batches of one iteration.

@@ -6,8 +6,8 @@
 //! [`NodeId`], [`LinkId`] and [`JobId`].
 //! [`OneLine`] and [`Lines`] stand here as well because every crate that reads documents writes messages about them, and
 //! [`names_this_machine`] because service and agent answer to the same names, [`Score`] because all show scores alike, [`splitmix64`]
-//! because solver, planner, policies, simulator and lab all draw by it, and [`nearest_rank`] because they and the node's programs tell
-//! percentiles by it.
+//! because solver, planner, policies, simulator and lab all draw by it, [`nearest_rank`] because they and the node's programs tell
+//! percentiles by it, and [`is_pause`] because agent and service leave the same iterations out.
 //!
 //! Arithmetic is by name (`checked_*`, `saturating_*`), never by operator, because each site
 //! has to decide what an overflow means.
@@ -28,6 +28,7 @@ mod ids;
 mod instant;
 mod line;
 mod name;
+mod pause;
 mod place;
 mod quantity;
 mod random;
@@ -40,6 +41,7 @@ pub use ids::{JobId, LinkId, NodeId};
 pub use instant::{ClockOffset, FabricTime, NodeTime};
 pub use line::{OneLine, unseen_in};
 pub use name::{NAME_BYTES_MAX, NameError, check_name};
+pub use pause::{is_pause, longest_usual};
 pub use place::Lines;
 pub use quantity::{Bytes, Nanos, Rate, Share, Ticks};
 pub use random::{GOLDEN, mix64, splitmix64, unit_interval};

@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use turns::Member;
-use units::{FabricTime, Nanos};
+use units::{FabricTime, Nanos, is_pause, longest_usual};
 
 use super::{
     ComparedJob, Comparison, MeanOf, TurnGroup,
@@ -46,9 +46,7 @@ const WAIT_SHARE_HEAVY: f64 = 0.05;
 /// turns were predicted to bring was predicted of that one. Published periods are 5 % longer than iterations. What is sent says less: ends
 /// that are found by bytes come late.
 const OTHER_ITERATION: f64 = 0.1;
-/// An iteration that takes without its waits so many times what is usual is a pause, as for a checkpoint, and says nothing of turns.
-const PAUSE_TIMES: u64 = 2;
-/// Iterations that say what is usual: few, because jobs change. What is rarer than one in eight of them is not usual.
+/// Iterations that say what is usual: few, because jobs change. One that is a pause ([`is_pause`]) says nothing of turns.
 const USUAL_OF: usize = 32;
 /// A job whose mean iteration differs by more than this share from the last comparison counts as another job.
 const CHANGED: f64 = 0.1;
@@ -138,10 +136,10 @@ impl Usual {
         self.count += 1;
         let mut sorted = self.last;
         let known = &mut sorted[..self.count.min(USUAL_OF)];
-        let rank = known.len() - 1 - known.len() / 8;
-        self.known = *known.select_nth_unstable(rank).1;
+        // There is one: `took`.
+        self.known = longest_usual(known).unwrap_or(took);
         self.longest = known.iter().copied().max().unwrap_or(0);
-        if took / PAUSE_TIMES > self.known { self.known } else { took }
+        if is_pause(took, self.known) { self.known } else { took }
     }
 }
 
