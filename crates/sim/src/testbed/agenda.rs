@@ -87,7 +87,7 @@ pub(crate) enum Down {
     Closed,
 }
 
-/// Happenings in order of time; at one time in the order in which they were planned.
+/// Events in order of time; at one time in the order in which they were planned.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
     entries: BTreeMap<(u64, u64), SimEvent>,

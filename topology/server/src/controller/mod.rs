@@ -46,7 +46,7 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 const TICK_MIN: Duration = Duration::from_millis(1);
 /// A stretch of work in which nobody could be heard, from which on it does not count as silence: a fraction of the time after
 /// which an agent is given up.
-const DEAF_MIN: Nanos = Nanos(1_000_000_000);
+const STALL_MIN: Nanos = Nanos(1_000_000_000);
 /// How often series of jobs that are gone are forgotten.
 const PRUNE_EVERY: Duration = Duration::from_secs(10);
 
@@ -343,8 +343,8 @@ impl Task {
         // A change of a large plan takes long, and what agents said meanwhile waits in the queue.
         let now = self.around.clock.now();
         let lasted = now.since(began);
-        // Below `DEAF_MIN` the error is a fraction of the silence after which an agent is given up (P123).
-        if lasted >= DEAF_MIN {
+        // Below `STALL_MIN` the error is a fraction of the silence after which an agent is given up (P123).
+        if lasted >= STALL_MIN {
             self.service.handle(now, Event::Stalled { lasted });
         }
         self.act();

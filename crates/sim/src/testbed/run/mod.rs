@@ -21,7 +21,7 @@ use crate::testbed::{
     report::{LinkMemory, Memory, report},
     stats::Interval,
     steady::Watch,
-    turns::TurnPlane,
+    turns::TurnSystem,
 };
 
 use self::turns::Taking;
@@ -79,7 +79,7 @@ struct Run<'a> {
     agenda: Agenda,
     control_plane: Option<ControlPlane<'a>>,
     /// Agents and service, as far as turns go. When the service plans turns, its control plane hands the groups over here.
-    plane: Option<TurnPlane<'a>>,
+    turn_system: Option<TurnSystem<'a>>,
     starts: Vec<TurnStart>,
     /// Jobs that have not ended their warm-up, and those that have not done all their iterations.
     warming: usize,
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
             agents: Agents::new(case, &config.clocks, &config.faults)?,
             agenda: Agenda::default(),
             control_plane: None,
-            plane: None,
+            turn_system: None,
             starts: Vec::new(),
             warming: n,
             busy: n,
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
                 }
             }
             Control::Turns(control) => {
-                self.plane = Some(TurnPlane::new(case, control, config, &self.agents, &mut self.agenda));
+                self.turn_system = Some(TurnSystem::new(case, control, config, &self.agents, &mut self.agenda));
                 self.write_turn_pages();
             }
             Control::Service(control) => {
@@ -369,7 +369,7 @@ impl<'a> Run<'a> {
 
     /// The job comes to its gate.
     fn arrive(&mut self, job: u32, now: u64) {
-        if self.plane.as_ref().is_some_and(|plane| plane.takes(job)) {
+        if self.turn_system.as_ref().is_some_and(|system| system.takes(job)) {
             return self.arrive_by_turns(job, now);
         }
         if let Some(at) = self.jobs[job as usize].drift.as_mut().map(|drift| drift.start(now)).filter(|at| *at > now) {
@@ -521,7 +521,7 @@ impl<'a> Run<'a> {
         let names: Vec<&str> = self.case.jobs.iter().map(|j| j.job.name.as_str()).collect();
         let memories = self.jobs.into_iter().map(|j| j.memory).collect();
         let (service, copied_cycles) = (self.control_plane.map(ControlPlane::report), self.copied_cycles);
-        let turns = turns::report(self.plane, self.starts);
+        let turns = turns::report(self.turn_system, self.starts);
         Report { service, copied_cycles, turns, ..report(&names, memories, links, (from, Nanos(now)), (ended, self.events)) }
     }
 }

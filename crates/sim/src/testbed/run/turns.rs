@@ -8,7 +8,8 @@ use units::{FabricTime, Nanos};
 
 use super::{Doing, Run};
 use crate::testbed::{
-    Config, Control, Liar, TurnStart, TurnsControl, TurnsReport, Went, agenda::SimEvent, config::never_lies, noise::Noise, turns::TurnPlane,
+    Config, Control, Liar, TurnStart, TurnsControl, TurnsReport, Went, agenda::SimEvent, config::never_lies, noise::Noise,
+    turns::TurnSystem,
 };
 
 /// The gate of a job that takes turns.
@@ -54,7 +55,7 @@ impl Run<'_> {
         for (j, job) in (0..).zip(self.case.jobs) {
             // Turns have no period, so no start is late.
             let slot = Slot { plan_version: 1, turns: true, expires: FabricTime(u64::MAX), ..Slot::none(&job.job.name) };
-            let takes = self.plane.as_ref().is_some_and(|plane| plane.takes(j));
+            let takes = self.turn_system.as_ref().is_some_and(|system| system.takes(j));
             self.agents.write(j, takes.then_some(slot), 0);
         }
     }
@@ -68,14 +69,14 @@ impl Run<'_> {
             _ => {}
         }
         let (agents, agenda) = (&mut self.agents, &mut self.agenda);
-        let Some(plane) = &mut self.plane else { return };
+        let Some(turn_system) = &mut self.turn_system else { return };
         match what {
-            SimEvent::Turns(event) => plane.happen(now, event.clone(), agents, agenda),
-            SimEvent::Cut(agent, is_cut) => plane.cut(now, *agent, *is_cut, agenda),
-            SimEvent::ServiceDies => plane.service_dies(now, agenda),
-            SimEvent::ServiceReturns => plane.service_returns(now, agenda),
-            SimEvent::AgentDies(agent) => plane.agent_dies(now, *agent, agenda),
-            SimEvent::AgentReturns(agent) => plane.agent_returns(now, *agent, agents, agenda),
+            SimEvent::Turns(event) => turn_system.happen(now, event.clone(), agents, agenda),
+            SimEvent::Cut(agent, is_cut) => turn_system.cut(now, *agent, *is_cut, agenda),
+            SimEvent::ServiceDies => turn_system.service_dies(now, agenda),
+            SimEvent::ServiceReturns => turn_system.service_returns(now, agenda),
+            SimEvent::AgentDies(agent) => turn_system.agent_dies(now, *agent, agenda),
+            SimEvent::AgentReturns(agent) => turn_system.agent_returns(now, *agent, agents, agenda),
             _ => {}
         }
         self.plan_looks();
@@ -84,8 +85,8 @@ impl Run<'_> {
     /// The agent of a job has a deadline, or looks at the bytes of its host.
     fn tick_turn(&mut self, job: u32, now: u64) {
         let carried = self.carried(job, now);
-        let Some(plane) = &mut self.plane else { return };
-        if plane.tick(now, job, carried, &mut self.agents, &mut self.agenda) {
+        let Some(turn_system) = &mut self.turn_system else { return };
+        if turn_system.tick(now, job, carried, &mut self.agents, &mut self.agenda) {
             // An end that the agent found too early is like one that the job told too early.
             self.note_end(job, now, true);
         }
@@ -99,7 +100,7 @@ impl Run<'_> {
 
     /// Gates whose page was written look at it when they are woken.
     fn plan_looks(&mut self) {
-        while let Some((job, at)) = self.plane.as_mut().and_then(TurnPlane::next_look) {
+        while let Some((job, at)) = self.turn_system.as_mut().and_then(TurnSystem::next_look) {
             let waits = matches!(self.jobs[job as usize].doing, Doing::Turn { .. });
             if waits && self.timers.time_of(job as usize).is_none_or(|planned| at < planned) {
                 self.timers.set(job as usize, at);
@@ -121,7 +122,7 @@ impl Run<'_> {
     pub(super) fn asks_before(&self, job: u32, step: u32) -> bool {
         let steps = &self.layout.jobs[job as usize];
         let begins = steps[step as usize].sends && step.checked_sub(1).is_none_or(|before| !steps[before as usize].sends);
-        begins && self.turns().is_some_and(|turns| turns.per_phase) && self.plane.as_ref().is_some_and(|plane| plane.takes(job))
+        begins && self.turns().is_some_and(|turns| turns.per_phase) && self.turn_system.as_ref().is_some_and(|system| system.takes(job))
     }
 
     /// Whether everything that a start was for has been sent after a step.
@@ -148,7 +149,7 @@ impl Run<'_> {
     /// The page as the gate reads it.
     fn turn_page(&self, job: u32, now: u64) -> Result<Schedule, Reason> {
         let schedule = self.agents.schedule(job, now)?;
-        let turn = self.plane.as_ref().map(|plane| plane.turn(job)).unwrap_or_default();
+        let turn = self.turn_system.as_ref().map(|system| system.turn(job)).unwrap_or_default();
         Ok(Schedule { mode: gate_core::Mode::Turn, turn, ..schedule })
     }
 
@@ -192,8 +193,8 @@ impl Run<'_> {
     /// A job goes with a step.
     fn go(&mut self, job: u32, step: u32, ready: u64, now: u64, because: Reason) {
         let node = self.agents.node(job, now);
-        let went = match (because, &self.plane) {
-            (Reason::Granted, Some(plane)) => plane.went(job),
+        let went = match (because, &self.turn_system) {
+            (Reason::Granted, Some(turn_system)) => turn_system.went(job),
             _ => Went::Itself,
         };
         let taking = &mut self.jobs[job as usize].taking;
@@ -272,8 +273,8 @@ impl Run<'_> {
     fn tell(&mut self, job: u32, step: u32, note: Note, now: u64) -> bool {
         // The gate asks for whole iterations as far as it knows; which Up phase it stands before is known to its caller.
         let phase = self.phase(job, step);
-        let Some(plane) = &mut self.plane else { return false };
-        let heard = plane.tell(now, job, Note { phase, ..note }, &mut self.agents, &mut self.agenda);
+        let Some(turn_system) = &mut self.turn_system else { return false };
+        let heard = turn_system.tell(now, job, Note { phase, ..note }, &mut self.agents, &mut self.agenda);
         self.plan_looks();
         self.set_agenda_timer();
         heard
@@ -281,11 +282,11 @@ impl Run<'_> {
 }
 
 /// What turns report of a run.
-pub(super) fn report(plane: Option<TurnPlane<'_>>, mut starts: Vec<TurnStart>) -> Option<TurnsReport> {
-    let plane = plane?;
+pub(super) fn report(turn_system: Option<TurnSystem<'_>>, mut starts: Vec<TurnStart>) -> Option<TurnsReport> {
+    let turn_system = turn_system?;
     for start in &mut starts {
-        start.beliefs = plane.beliefs().of(start.job, start.place);
-        start.unfree = plane.beliefs().unfree(start.job, start.place);
+        start.beliefs = turn_system.beliefs().of(start.job, start.place);
+        start.unfree = turn_system.beliefs().unfree(start.job, start.place);
     }
-    Some(TurnsReport { starts, ..plane.report() })
+    Some(TurnsReport { starts, ..turn_system.report() })
 }

@@ -65,7 +65,7 @@ struct Led {
 
 /// Agents and service, as far as turns go.
 #[derive(Debug)]
-pub(crate) struct TurnPlane<'a> {
+pub(crate) struct TurnSystem<'a> {
     control: &'a TurnsControl,
     peers: Vec<Peer>,
     jobs: Vec<Option<Led>>,
@@ -78,7 +78,7 @@ pub(crate) struct TurnPlane<'a> {
     report: TurnsReport,
 }
 
-impl<'a> TurnPlane<'a> {
+impl<'a> TurnSystem<'a> {
     pub(crate) fn new(case: &Case<'_>, control: &'a TurnsControl, config: &Config, agents: &Agents, agenda: &mut Agenda) -> Self {
         let hosts = agents.hosts(case);
         let numbers: BTreeMap<Arc<str>, u32> = case.jobs.iter().map(|j| Arc::from(j.job.name.as_str())).zip(0..).collect();
