@@ -29,4 +29,5 @@ cargo run --release --package antiphase-gate --example wake
 cargo run --release --package antiphase-agent --example cost
 scripts/agent-cost.sh
 cargo run --release --package antiphase-topology --example agents_bench
+cargo run --release --package antiphase-topology --example agents_bench -- turns 1000 15
 scripts/first-answer.sh

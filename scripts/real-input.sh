@@ -78,11 +78,12 @@ setting() {
         "$antiphase" jobs synth --fabric "$work/fabric.yaml" --count "$JOBS" --candidates "$CANDIDATES" --gpus-per-host 8 \
             --models "$4" --batches "$5" --seed "$i" --jobs-out "$folder/jobs.yaml" --candidates-out "$folder/candidates.yaml" 2>/dev/null
         local plan=("$antiphase" plan --fabric "$work/fabric.yaml" --jobs "$folder/jobs.yaml"
-            --candidates "$folder/candidates.yaml" --ecmp "${6:-hashed:$i}" --control slots --output json)
-        "${plan[@]}" >"$folder/exact.json"
-        "${plan[@]}" --objective time >"$folder/time.json"
+            --candidates "$folder/candidates.yaml" --ecmp "${6:-hashed:$i}" --output json)
+        "${plan[@]}" --control slots >"$folder/exact.json"
+        "${plan[@]}" --control slots --objective time >"$folder/time.json"
+        "${plan[@]}" --control turns --objective time >"$folder/turns.json"
         # 3: every candidate has a loop.
-        "${plan[@]}" --mode cassini >"$folder/cassini.json" || [[ $? == 3 ]]
+        "${plan[@]}" --control slots --mode cassini >"$folder/cassini.json" || [[ $? == 3 ]]
     done
 }
 
@@ -112,3 +113,4 @@ echo
 table 1 "links and loops, per candidate"
 table 2 "scores"
 table 3 "predicted iteration time over the period, mean over the GPUs"
+table 4 "predicted iteration time over the period, by turns beside slots"

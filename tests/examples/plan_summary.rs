@@ -1,21 +1,28 @@
 //! Sums up rounds of `antiphase plan -o json`, for scripts/real-input.sh.
 //!
-//! `plan_summary LABEL FOLDER...`: each folder holds one round as `exact.json`, `time.json` and `cassini.json`; prints one row
-//! per table with the means over the rounds. `plan_summary --headings TABLE` prints the headings.
+//! `plan_summary TABLE LABEL FOLDER...`: each folder holds one round as `exact.json`, `time.json`, `cassini.json` and `turns.json`;
+//! prints one row of that table with the means over the rounds. `plan_summary --headings TABLE` prints the headings.
 #![allow(clippy::unwrap_used, reason = "a program for our own documents: a panic names what is missing")]
 
 use std::{env, fs, path::Path};
 
 use serde_json::Value;
 
-/// Contended links and loops, scores, iteration times: one table each.
-const HEADINGS: [&str; 3] = [
+/// Contended links and loops, scores, iteration times, times by turns: one table each.
+const HEADINGS: [&str; 4] = [
     "setting               shared  quiet  contended  jobs  lockable  loops  with loop  discarded",
     "setting              unshifted    worst     mean     best  best, unshifted  paper's pick  not proven  exact ms  paper ms",
     "setting                blind  blind, held  paper's  by score  by time  by score, all held  slowest  slowest, held",
+    "setting               free   slots   turns  won back    best: free   slots   turns  won back   slowest: free   slots   turns  slower",
 ];
+/// The table by turns.
+const BY_TURNS: usize = 3;
+/// Of its columns: what turns win back of the loss without a choice of placement and with the best one, and the worst that a job of
+/// any candidate is slower by turns than free.
+const WON_BACK: [usize; 2] = [3, 7];
+const SLOWER: usize = 11;
 
-/// Numbers of one round, in the order of the three tables.
+/// Numbers of one round, in the order of the tables.
 struct Round(Vec<Vec<f64>>);
 
 fn main() {
@@ -28,15 +35,22 @@ fn main() {
     let rounds: Vec<Round> = args[2..].iter().map(|folder| round(Path::new(folder))).collect();
     let columns = rounds[0].0[table].len();
     // Where the paper's method discards every candidate it has no pick; its means are over the other rounds.
-    let mean = |c: usize| mean(rounds.iter().map(|r| r.0[table][c]).filter(|v| !v.is_nan()));
-    let widths: [(&[usize], &[usize]); 3] = [
+    let of = |c: usize| rounds.iter().map(move |r| r.0[table][c]).filter(|v| !v.is_nan());
+    let value = |c: usize| match c {
+        // A share of the loss that all rounds have: a mean of shares would count a round without loss like the others.
+        _ if table == BY_TURNS && WON_BACK.contains(&c) => 1.0 - (mean(of(c - 1)) - 1.0) / (mean(of(WON_BACK[0] - 3)) - 1.0),
+        SLOWER if table == BY_TURNS => of(c).fold(0.0, f64::max),
+        _ => mean(of(c)),
+    };
+    let widths: [(&[usize], &[usize]); 4] = [
         (&[7, 6, 10, 5, 9, 6, 10, 10], &[0, 0, 0, 0, 2, 1, 1, 1]),
         (&[9, 8, 8, 8, 16, 13, 11, 9, 9], &[4, 4, 4, 4, 4, 4, 1, 1, 1]),
         (&[7, 12, 8, 9, 8, 19, 8, 14], &[3, 3, 3, 3, 3, 3, 3, 3]),
+        (&[6, 7, 7, 9, 13, 7, 7, 9, 15, 7, 7, 7], &[4, 4, 4, 2, 4, 4, 4, 2, 3, 3, 3, 3]),
     ];
     let (widths, decimals) = widths[table];
     let cells = (0..columns).map(|c| {
-        let value = mean(c);
+        let value = value(c);
         if value.is_nan() { format!("{:>w$}", "-", w = widths[c]) } else { format!("{value:>w$.d$}", w = widths[c], d = decimals[c]) }
     });
     println!("{label:20} {}", cells.collect::<Vec<_>>().join(" "));
@@ -107,7 +121,20 @@ fn round(folder: &Path) -> Round {
         slowest(best, |_| "contended_ns"),
         slowest(best, |_| "interleaved_ns"),
     ];
-    Round(vec![graph, scores, times])
+    Round(vec![graph, scores, times, by_turns(&read(folder, "turns.json"))])
+}
+
+/// Free, by slots and by turns, which come of the same runs: any candidate, the best one of each, and the slowest job by turns.
+fn by_turns(plan: &Value) -> Vec<f64> {
+    const WAYS: [(&str, &str); 3] = [("free", "free_ns"), ("by_slots", "by_slots_ns"), ("by_turns", "by_turns_ns")];
+    let all = candidates(plan);
+    // Filled in over the rounds.
+    let won_back = 0.0;
+    let slower = all.iter().flat_map(|c| c["jobs"].as_array().unwrap()).map(|j| number(j, "by_turns_ns") / number(j, "free_ns"));
+    let any = WAYS.map(|(way, _)| mean(all.iter().map(|c| time(c, way))));
+    let best = WAYS.map(|(way, _)| all.iter().map(|c| time(c, way)).fold(f64::INFINITY, f64::min));
+    let slowest = WAYS.map(|(_, ns)| slowest(&all[0], |_| ns));
+    [&any[..], &[won_back], &best, &[won_back], &slowest, &[slower.fold(0.0, f64::max)]].concat()
 }
 
 /// Share of the contended jobs whose shift matters modulo at least a tenth of their period.

@@ -63,8 +63,8 @@ fn table(text: &str, number: usize) -> Vec<Vec<f64>> {
 
 /// What must be true of any input.
 fn check(text: &str) {
-    let [links, scores, times] = [0, 1, 2].map(|n| table(text, n));
-    assert!([&links, &scores, &times].iter().all(|t| t.len() == SETTINGS), "{text}");
+    let [links, scores, times, turns] = [0, 1, 2, 3].map(|n| table(text, n));
+    assert!([&links, &scores, &times, &turns].iter().all(|t| t.len() == SETTINGS), "{text}");
     for row in &scores {
         let [unshifted, worst, mean, best, best_unshifted] = row[..5] else { panic!("{row:?}") };
         assert!(worst <= mean && mean <= best && best <= 1.0, "{row:?}");
@@ -74,6 +74,11 @@ fn check(text: &str) {
         let [blind, blind_held, _, by_score, by_time] = row[..5] else { panic!("{row:?}") };
         assert!(1.0 <= by_time && by_time <= by_score, "the best time is the smallest: {row:?}");
         assert!(blind_held <= blind && by_time <= blind_held, "advice never loses: {row:?}");
+    }
+    for row in &turns {
+        let [free, _, by_turns, _, best_free, _, best_by_turns] = row[..7] else { panic!("{row:?}") };
+        assert!(by_turns <= free && best_by_turns <= best_free, "turns never lose: {row:?}");
+        assert!(row[11] <= 1.01, "nobody is more than 1 % slower than free: {row:?}");
     }
     // Jobs of one model and batch have one period on these hosts, and lock; those of two models do not.
     let lockable = |row: usize| links[row][4];

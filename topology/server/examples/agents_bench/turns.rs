@@ -27,8 +27,8 @@ const JOBS_PER_GROUP: usize = 5;
 const ITERATION: Duration = Duration::from_millis(200);
 /// Five of them fill 60 % of the time, so that a start finds the way free or not.
 const SENDS: Duration = Duration::from_millis(24);
-/// A gate that hears nothing goes after this.
-const UNHEARD: Duration = Duration::from_millis(5);
+/// A gate that hears nothing goes after this (`gate_core::ANSWER_WITHIN`).
+const UNHEARD: Duration = Duration::from_millis(15);
 const WINDOW: Duration = Duration::from_secs(5);
 
 /// The groups of `jobs` agents. `ahead`: whether starts are permitted before they ask.
@@ -66,7 +66,7 @@ pub(crate) struct Board {
 
 #[derive(Default)]
 struct Seen {
-    /// From ready to granted, of starts that were not held.
+    /// From ready to granted, or to going unheard, of starts that were not held.
     free: Vec<Duration>,
     starts: usize,
     ahead: usize,
@@ -182,8 +182,13 @@ impl Player {
                 (self.doing, self.due) = (Doing::Waits { since: now, held: false }, now + UNHEARD);
                 Some(self.note(turn_note::Kind::Ready))
             }
-            Doing::Waits { .. } => {
-                self.board.seen.lock().unwrap().unheard += 1;
+            Doing::Waits { since, held } => {
+                let mut seen = self.board.seen.lock().unwrap();
+                seen.unheard += 1;
+                if !held {
+                    seen.free.push(now - since)
+                }
+                drop(seen);
                 Some(self.start(now))
             }
             Doing::Sends => {
