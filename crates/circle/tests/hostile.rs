@@ -340,3 +340,31 @@ fn two_jobs_of_many_phases_on_one_link_are_proven() {
     let solution = solve(&builder.build(), &Options::default()).unwrap();
     assert!(solution.optimality.proven && solution.mean_score < 1.0, "{:?} {}", solution.optimality, solution.mean_score);
 }
+
+/// Tables of all links together are beyond the limit of memory. Once only some shifts were tried then.
+#[test]
+fn two_jobs_on_hundreds_of_unlike_links_are_proven() {
+    let mut random = Random(781);
+    let mut builder = ProblemBuilder::new();
+    let period = 100_000;
+    let members: Vec<Member> = (0..2)
+        .map(|_| {
+            let job = builder.job(Ticks(period)).unwrap();
+            let phase = |n: u64| {
+                let start = n * period / 100 + random.range(0, 299);
+                Phase { start: Ticks(start), end: Ticks(start + 1 + random.range(0, 699)), rate: Rate(400 + random.range(0, 500)) }
+            };
+            builder.demand(job, &(0..100).map(phase).collect::<Vec<_>>()).unwrap()
+        })
+        .collect();
+    for link in 0..400 {
+        builder.link(Rate(800 + link), members.clone()).unwrap();
+    }
+    let problem = builder.build();
+    let found = solve(&problem, &Options::default()).unwrap();
+    assert!(found.optimality.proven && found.mean_score < 1.0, "{:?} {}", found.optimality, found.mean_score);
+    for shift in (0..period).step_by(9_973) {
+        let other = evaluate(&problem, &[Ticks(0), Ticks(shift)]).unwrap();
+        assert!(other.mean_score <= found.mean_score + 1e-9, "{} at {shift}", other.mean_score);
+    }
+}

@@ -43,6 +43,11 @@ impl Background {
         self.atoms.last().map_or(0.0, |atom| atom.0)
     }
 
+    /// All levels, ascending.
+    pub(crate) fn levels(&self) -> impl DoubleEndedIterator<Item = f64> {
+        self.atoms.iter().map(|atom| atom.0)
+    }
+
     /// The sum of independent variables, each a list of (level, probability), by convolutions of about so many terms together.
     pub(crate) fn new(jobs: Vec<Vec<(f64, f64)>>, terms_max: usize) -> Self {
         let mut background = Self::default();

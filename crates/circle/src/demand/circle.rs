@@ -228,6 +228,22 @@ impl Circle {
         self.members.iter().map(|m| &m.folded).filter(|f| !f.is_locked()).map(|f| f.mean).sum()
     }
 
+    /// Places of the members' total between which the excess is linear, ascending, from the least total to the most: all the totals that
+    /// there can be where these are few, else the bends of the excess. `None` where there are more than `most` of both.
+    pub(crate) fn totals(&self, most: usize) -> Option<Vec<f64>> {
+        let levels = || self.members.iter().map(|on| on.folded.reached());
+        let mut sums = Sums::new(self.sums_max);
+        if levels().all(|own| sums.add(own, most)) {
+            return Some(sums.all);
+        }
+        let end = |of: fn(&[f64]) -> Option<&f64>| levels().filter_map(of).sum::<f64>();
+        let (first, last) = (end(<[f64]>::first), end(<[f64]>::last));
+        // The background descends, so that what it leaves of the capacity ascends.
+        let bends = self.background.levels().rev().map(|level| self.capacity - level).filter(|at| first < *at && *at < last);
+        let totals: Vec<f64> = core::iter::once(first).chain(bends.take(most)).chain([last]).collect();
+        (totals.len() <= most).then_some(totals)
+    }
+
     /// A cost that no shifts can undercut: the members' total has a known mean and takes only sums of their levels, so its mean
     /// excess is at least that of the two sums around the mean (the excess is convex in the level).
     fn least_cost(&self) -> f64 {

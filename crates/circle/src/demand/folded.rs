@@ -245,6 +245,16 @@ impl Folded {
         &self.levels[self.reached_from.min(self.levels.len() - 1)..]
     }
 
+    /// The levels that are reached, ascending, and the share of the time that the demand is at each.
+    pub(crate) fn shares(&self) -> Vec<(f64, f64)> {
+        let mut shares = vec![0.0; self.levels.len()];
+        for piece in 0..self.starts.len() {
+            let length = (self.piece_end(piece) - self.starts[piece]) as f64 / self.period as f64;
+            self.atoms(piece).iter().for_each(|&(level, p)| shares[level as usize] += p * length);
+        }
+        self.levels.iter().copied().zip(shares).filter(|level| level.1 > 0.0).collect()
+    }
+
     /// For each level, the mean over the circle of the squared probability to be at that level or above.
     pub(crate) fn mean_squares_of_tails(&self) -> Vec<f64> {
         let mut squares = vec![0.0; self.levels.len()];

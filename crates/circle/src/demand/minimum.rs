@@ -22,9 +22,10 @@ const SORTED_AT_ONCE: usize = 1 << 12;
 const TICKS_MAX: u64 = 1 << 23;
 /// A lap of so many ticks for each kink is still walked tick by tick.
 const TICKS_PER_KINK: u64 = 8;
-/// Work of one kink that is sorted among many, in units of 10 ns; of one that is added up in its place; and ticks that are walked in one unit.
+/// Work of one kink that is sorted among many, in units of 10 ns; kinks that are added up in their places, and ticks that are walked, in one
+/// unit.
 const SORTED_WORK: u64 = 4;
-const PLACED_WORK: u64 = 1;
+const PLACED_PER_WORK: u64 = 2;
 const TICKS_PER_WORK: u64 = 8;
 /// Bits of the largest slope. The sign is one more, and the changes in one place are up to four times as large before they are added up.
 const SLOPE_BITS: i32 = 60;
@@ -85,25 +86,30 @@ fn stepped<'p>(parts: &'p [CircleMarginal<'_>]) -> Option<Vec<Part<'p>>> {
 /// The first shift below `lock` of least cost, and that cost as it is looked up. `None` where it takes more work than `work_max` or than is
 /// left, or more memory than it should.
 pub(crate) fn minimum(parts: &[CircleMarginal<'_>], lock: u64, work_max: u64, budget: &mut Budget) -> Option<(u64, f64)> {
-    let stepped = stepped(parts)?;
-    let kinks = stepped.iter().map(|part| part.kinks(lock)).fold(0_u64, u64::saturating_add);
+    let (shift, below) = lowest(&stepped(parts)?, lock, work_max, budget)?;
+    let at = |shift: u64| parts.iter().map(|part| part.at(shift)).sum::<f64>();
+    let (first, least) = (at(0), at(shift));
+    // Both ways are true to rounding. Should they ever differ by more, the lookups are asked.
+    ((least - first - below).abs() <= PROOF_TOLERANCE / 2.0).then_some((shift, least))
+}
+
+/// The first shift below `lock` of least cost, and what it costs beyond shift 0. `None` as in [`minimum`].
+pub(crate) fn lowest(parts: &[Part<'_>], lock: u64, work_max: u64, budget: &mut Budget) -> Option<(u64, f64)> {
+    let kinks = parts.iter().map(|part| part.kinks(lock)).fold(0_u64, u64::saturating_add);
     let is_placed = lock <= TICKS_MAX && lock <= kinks.saturating_mul(TICKS_PER_KINK);
-    let work = if is_placed { kinks.saturating_mul(PLACED_WORK) + lock / TICKS_PER_WORK } else { kinks.saturating_mul(SORTED_WORK) };
+    let work = if is_placed { kinks / PLACED_PER_WORK + lock / TICKS_PER_WORK } else { kinks.saturating_mul(SORTED_WORK) };
     if work > work_max.min(budget.left()) || !is_placed && kinks > KINKS_MAX {
         return None;
     }
     budget.charge(work);
-    let largest = stepped.iter().map(Part::slope_max).sum::<f64>();
-    let at = |shift: u64| parts.iter().map(|part| part.at(shift)).sum::<f64>();
+    let largest = parts.iter().map(Part::slope_max).sum::<f64>();
     if largest <= 0.0 {
-        return Some((0, at(0)));
+        return Some((0, 0.0));
     }
     let unit = unit_for(largest)?;
     let lowest = if is_placed { lowest_in_place } else { lowest_sorted };
-    let (shift, below) = lowest(&stepped, lock, unit, budget)?;
-    let (first, least) = (at(0), at(shift));
-    // Both ways are true to rounding. Should they ever differ by more, the lookups are asked.
-    ((least - first - below as f64 / unit).abs() <= PROOF_TOLERANCE / 2.0).then_some((shift, least))
+    let (shift, below) = lowest(parts, lock, unit, budget)?;
+    Some((shift, below as f64 / unit))
 }
 
 /// How many units a slope of 1 has, so that one of `largest` has [`SLOPE_BITS`] bits: a power of two, so that a rate keeps its digits.
@@ -178,16 +184,65 @@ fn lowest_sorted(parts: &[Part<'_>], lock: u64, unit: f64, budget: &Budget) -> O
 }
 
 fn lowest_in_place(parts: &[Part<'_>], lock: u64, unit: f64, budget: &Budget) -> Option<(u64, i128)> {
-    let mut changes = vec![0_i64; lock as usize];
-    let mut lowest = Lowest::default();
+    let mut lap = Lap::new(lock, unit);
     for part in parts {
-        lowest.slope += part.for_each_change(lock, unit, budget, |shift, change| changes[shift as usize] += change)?;
+        lap.add(part, budget)?;
     }
-    for (shift, &change) in changes.iter().enumerate().filter(|change| *change.1 != 0) {
-        lowest.go_to(shift as u64);
-        lowest.slope += change;
+    Some(lap.end())
+}
+
+/// The changes of the slope by their place in a lap.
+struct Lap {
+    unit: f64,
+    slope: i64,
+    changes: Vec<i64>,
+}
+
+impl Lap {
+    fn new(lock: u64, unit: f64) -> Self {
+        Self { unit, slope: 0, changes: vec![0; lock as usize] }
     }
-    Some(lowest.end(lock))
+
+    fn add(&mut self, part: &Part<'_>, budget: &Budget) -> Option<()> {
+        let changes = &mut self.changes;
+        let lock = changes.len() as u64;
+        self.slope += part.for_each_change(lock, self.unit, budget, |shift, change| changes[shift as usize] += change)?;
+        Some(())
+    }
+
+    fn end(self) -> (u64, i128) {
+        let mut lowest = Lowest { slope: self.slope, ..Lowest::default() };
+        for (shift, &change) in self.changes.iter().enumerate().filter(|change| *change.1 != 0) {
+            lowest.go_to(shift as u64);
+            lowest.slope += change;
+        }
+        lowest.end(self.changes.len() as u64)
+    }
+}
+
+/// Work to find the least cost of a job with so many spans, on one circle beside others of so many pieces, where [`lowest_of_many`] does.
+pub(crate) fn work_of_many(spans: u64, pieces: u64) -> u64 {
+    (2 * spans).saturating_mul(pieces) / PLACED_PER_WORK
+}
+
+/// As [`lowest`], of a job on so many circles that their curves do not fit into memory together: they are made one after the other.
+/// Together their slopes are never steeper than `largest`. Its caller sees to it that there is work for it ([`work_of_many`]).
+pub(crate) fn lowest_of_many<'a>(
+    curves: impl Iterator<Item = CircleMarginal<'a>>,
+    lock: u64,
+    largest: f64,
+    budget: &Budget,
+) -> Option<(u64, f64)> {
+    if lock > TICKS_MAX || largest <= 0.0 {
+        return None;
+    }
+    let mut lap = Lap::new(lock, unit_for(largest)?);
+    for curve in curves {
+        lap.add(&curve.part()?, budget)?;
+    }
+    let unit = lap.unit;
+    let (shift, below) = lap.end();
+    Some((shift, below as f64 / unit))
 }
 
 #[cfg(test)]

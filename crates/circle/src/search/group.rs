@@ -211,6 +211,12 @@ impl Group {
         all.work > work || all.cells > CELLS_MAX
     }
 
+    /// Work of a look at one circle, in units of 10 ns, as a member of it asks: its table is filled, folded and added up.
+    pub(super) fn look_work(&self, (c, m): (usize, usize)) -> u64 {
+        let look = Look::new(self.swept_pieces(c), &self.circles[c].members[m]);
+        look.work.saturating_add(look.cells / 2)
+    }
+
     /// Pieces that a sweep around a circle meets; none where it is not swept.
     fn swept_pieces(&self, circle: usize) -> u64 {
         if self.swept[circle] { pieces(&self.circles[circle]) } else { 0 }
@@ -218,14 +224,22 @@ impl Group {
 
     /// How the cost answers to a shift of `job`, the others being present as `others` says.
     pub(crate) fn response(&self, job: usize, others: impl Fn(usize) -> Presence, workspace: &mut Workspace) -> MarginalCost<'_> {
-        let part = |&(c, m): &(usize, usize)| {
-            let circle = &self.circles[c];
-            // The job tells the others apart modulo its own folded period only, so their total is kept no longer than that.
-            let sum = |of| distribution::layers(of, circle.members[m].folded.period, circle, &mut workspace.budget);
-            let sums = self.summands(c, Some(job), &others).and_then(sum);
-            CircleMarginal::new(circle, m, sums, &others, workspace)
-        };
-        MarginalCost { parts: self.jobs[job].on.iter().map(part).collect() }
+        MarginalCost { parts: self.jobs[job].on.iter().map(|&on| self.response_on(on, &others, workspace)).collect() }
+    }
+
+    /// How the cost of one circle answers to a shift of that member.
+    pub(super) fn response_on(
+        &self,
+        (c, m): (usize, usize),
+        others: &impl Fn(usize) -> Presence,
+        workspace: &mut Workspace,
+    ) -> CircleMarginal<'_> {
+        let circle = &self.circles[c];
+        let OnCircle { job, ref folded, .. } = circle.members[m];
+        // The job tells the others apart modulo its own folded period only, so their total is kept no longer than that.
+        let sum = |of| distribution::layers(of, folded.period, circle, &mut workspace.budget);
+        let sums = self.summands(c, Some(job), others).and_then(sum);
+        CircleMarginal::new(circle, m, sums, others, workspace)
     }
 
     /// The circles on which the cost can bend where an edge of `job` meets one of `other`, those left out that bring the same

@@ -11,6 +11,7 @@ mod locked;
 mod packing;
 pub(crate) mod random;
 mod slope;
+mod two;
 
 use alloc::{vec, vec::Vec};
 
@@ -20,8 +21,12 @@ use self::{
     descent::{Incumbent, descent, sampled},
     group::Group,
     packing::{Items, Order},
+    two::two,
 };
-use crate::{Effort, PROOF_TOLERANCE, demand::sum::Workspace};
+use crate::{
+    Effort, PROOF_TOLERANCE,
+    demand::{circle::Circle, moments, sum::Workspace},
+};
 
 /// Largest group for which the optimum is always sought with proof.
 pub const EXACT_JOBS_MAX: usize = 5;
@@ -63,13 +68,19 @@ pub(crate) fn optimum_around(group: &Group, fixed: &[Option<u64>], effort: Effor
     }
     // The budget of a ranking is a guide, and memory is none.
     if group.is_too_large_to_look(if effort == Effort::Fast { u64::MAX } else { workspace.budget.left() }) {
+        // Of two jobs one circle after the other can be looked at.
+        if let Some(answer) = (effort != Effort::Fast).then(|| two(group, fixed, workspace)).flatten() {
+            return answer;
+        }
         return Optimum { found: sampled(group, fixed, least, workspace), bound: least };
     }
     if bodies <= EXACT_JOBS_MAX {
         // The search of two jobs is one look at all alignments: nothing to prepare.
         let starts = if fixed.len() == 2 { 0 } else { STARTS_SMALL };
         let found = descent(group, fixed, starts, least, workspace);
-        let answer = proven(group, fixed, found, least, workspace);
+        let is_open = found.cost > least + PROOF_TOLERANCE;
+        let bound = if is_open && bodies > 2 && effort != Effort::Fast { bound_by_pairs(group, workspace) } else { least };
+        let answer = proven(group, fixed, found, bound, workspace);
         return if effort == Effort::Fast { answer } else { improved(group, fixed, answer, workspace) };
     }
     let all = workspace.budget.left();
@@ -158,6 +169,17 @@ const LAPS_SHARE: u64 = 4;
 const SUBSETS_SHARE: u64 = 3;
 /// The part of the work on a large group, as a divisor, that goes into its bound.
 const BOUND_SHARE: u64 = 4;
+/// The part of the work, as a divisor, that goes into the bound by pairs of jobs.
+const PAIRS_SHARE: u64 = 2;
+
+/// A lower bound of what pairs of jobs say, circle by circle.
+fn bound_by_pairs(group: &Group, workspace: &mut Workspace) -> f64 {
+    let part = workspace.budget.left() / PAIRS_SHARE;
+    workspace.within(part, |workspace| {
+        let circle = |circle: &Circle| moments::least_cost(circle, &mut workspace.budget).unwrap_or(0.0).max(circle.least_cost);
+        group.circles.iter().map(circle).sum()
+    })
+}
 
 /// A lower bound for a large group: every circle for itself, as if its jobs need not agree with
 /// the other circles. Few jobs on a circle are solved; of many, only the first node is bounded.
@@ -169,8 +191,9 @@ fn bound_by_circles(group: &Group, effort: Effort, workspace: &mut Workspace) ->
             if effort != Effort::Fast && alone.bodies() <= EXACT_JOBS_MAX {
                 return optimum(&alone, effort, workspace).bound;
             }
+            let by_pairs = if effort == Effort::Fast { alone.least_cost() } else { bound_by_pairs(&alone, workspace) };
             let free = vec![None; alone.jobs.len()];
-            Search::new(&alone, &free, workspace).root_bound().max(alone.least_cost())
+            Search::new(&alone, &free, workspace).root_bound().max(by_pairs)
         })
     };
     let mut sum = 0.0;
