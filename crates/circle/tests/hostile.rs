@@ -9,7 +9,8 @@ mod oracle;
 use std::{fs, path::PathBuf};
 
 use antiphase_circle::{
-    Effort, Member, Mode, Options, PHASES_ON_LINKS_MAX, Phase, ProblemBuilder, Rate, SolveError, Ticks, evaluate, scenario::Scenario, solve,
+    Effort, Member, Mode, Options, PHASES_ON_LINKS_MAX, Phase, ProblemBuilder, Rate, SolveError, Ticks, adjust, evaluate,
+    scenario::Scenario, solve,
 };
 use oracle::Random;
 
@@ -318,6 +319,37 @@ fn documents_of_many_links_take_seconds() {
         assert!(took < SECONDS_MAX, "{links} links, {jobs} jobs, {phases} phases: {took:.1} s of CPU time");
         assert!(solution.mean_score >= solution.zero_shift_mean_score, "{links} links, {jobs} jobs, {phases} phases");
     }
+}
+
+/// Each of these groups alone takes seconds to adjust. Together they have the work of one document, of which a tenth is allowed here.
+#[test]
+fn groups_that_are_adjusted_share_one_budget() {
+    const GROUPS: u64 = 12;
+    let mut random = Random(780);
+    let mut builder = ProblemBuilder::new();
+    let mut current = Vec::new();
+    for _ in 0..GROUPS {
+        let members: Vec<Member> = (0..5)
+            .map(|job| {
+                let period = 250_000;
+                current.push((job > 0).then(|| Ticks(random.range(0, period - 1))));
+                let job = builder.job(Ticks(period)).unwrap();
+                let phase = |n: u64| {
+                    let start = n * period / 20 + random.range(0, 5_000);
+                    Phase { start: Ticks(start), end: Ticks(start + random.range(1_000, 7_000)), rate: Rate(random.range(1, 3) * 20) }
+                };
+                builder.demand(job, &(0..20).map(phase).collect::<Vec<_>>()).unwrap()
+            })
+            .collect();
+        builder.link(Rate(100), members).unwrap();
+    }
+    let problem = builder.build();
+    let options = Options { work_max: Some(30_000_000), ..Options::default() };
+    let before = cpu_seconds();
+    let found = adjust(&problem, &options, &current, 0.0).unwrap();
+    let took = cpu_seconds() - before;
+    assert!(took < 10.0, "{took:.1} s of CPU time");
+    assert!(found.solution.mean_score >= found.best_mean_score - 1e-9);
 }
 
 /// Found by a stranger: alignments of two jobs alone on a link were thinned out, with a gap of 0.13 and better shifts left.

@@ -21,7 +21,7 @@ use crate::{
     search::{EXACT_JOBS_MAX, couplings::Couplings, descent::best_shift, group::Group, optimum_around},
 };
 
-/// Work on one set of moved jobs, as a part of what the effort allows a whole component: 2^5 sets of five jobs
+/// Work on one set of moved jobs, as a part of what a whole component may take: 2^5 sets of five jobs
 /// mostly need far less, and one hard set must not starve the others.
 const WORK_SHARE: u64 = 8;
 /// In a large component, how many of the running jobs that gain most alone are tried together with those already free.
@@ -82,7 +82,7 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
     }
     let view = View::new(problem, options)?;
     let tolerance = tolerance.max(0.0);
-    if let Some(adjusted) = in_place(&view, problem, options.effort, current, tolerance) {
+    if let Some(adjusted) = in_place(&view, problem, options, current, tolerance) {
         return Ok(adjusted);
     }
     let best = view.solve_exact(&Options { mode: Mode::Exact, robust: None, ..*options });
@@ -92,8 +92,7 @@ pub fn adjust(problem: &Problem, options: &Options, current: &[Option<Ticks>], t
     }
     let mut shifts = standing(problem, current);
     let best_shifts: Vec<u64> = best.shifts.iter().map(|s| s.shift.0).collect();
-    let mut components: Vec<Component> =
-        view.components().into_iter().map(|part| Component::new(part, &shifts, current, Some(&best_shifts), options.effort)).collect();
+    let mut components = Component::all(view.components(), &shifts, current, Some(&best_shifts), options);
     let shared = view.shared_links() as f64;
     let best_cost: f64 = components.iter().map(|c| c.best.cost).sum();
     // The tolerance is one of the mean score, and costs are sums over the shared links.
@@ -139,7 +138,7 @@ fn standing(problem: &Problem, current: &[Option<Ticks>]) -> Vec<u64> {
 
 /// New jobs placed among running ones that all stay, where a bound shows that this is good enough whatever else could be
 /// done: then the best need not be found. Only asked of large components, for whose best there is a bound at most anyway.
-fn in_place(view: &View<'_>, problem: &Problem, effort: Effort, current: &[Option<Ticks>], tolerance: f64) -> Option<Adjustment> {
+fn in_place(view: &View<'_>, problem: &Problem, options: &Options, current: &[Option<Ticks>], tolerance: f64) -> Option<Adjustment> {
     let parts = view.components();
     if current.iter().all(Option::is_none) || parts.iter().all(|part| part.jobs.len() <= EXACT_JOBS_MAX) {
         return None;
@@ -147,7 +146,7 @@ fn in_place(view: &View<'_>, problem: &Problem, effort: Effort, current: &[Optio
     let mut shifts = standing(problem, current);
     // This bound holds for any shifts (bound 2 of docs/model.md, section 6), so no search is needed to judge by it.
     let bound: f64 = parts.iter().map(|part| part.group.least_cost()).sum();
-    let mut components: Vec<Component> = parts.into_iter().map(|part| Component::new(part, &shifts, current, None, effort)).collect();
+    let mut components = Component::all(parts, &shifts, current, None, options);
     let shared = view.shared_links() as f64;
     let above = cost(&components) - bound;
     if above > tolerance * shared + PROOF_TOLERANCE {
@@ -225,21 +224,35 @@ struct Component {
     /// By number of moved jobs: no shifts that move so many cost less.
     least: Vec<f64>,
     effort: Effort,
+    /// Work for searches.
+    work_max: u64,
     workspace: Workspace,
 }
 
 impl Component {
-    /// `best`: the shifts of the optimum; `None`: it is not wanted, and the component stands as it does, with its new jobs placed.
-    fn new(part: Part, shifts: &[u64], current: &[Option<Ticks>], best: Option<&[u64]>, effort: Effort) -> Self {
+    /// Of those parts, which share the work of one problem. `best`: the shifts of the optimum; `None`: it is not wanted, and each component
+    /// stands as it does, with its new jobs placed.
+    fn all(parts: Vec<Part>, shifts: &[u64], current: &[Option<Ticks>], best: Option<&[u64]>, options: &Options) -> Vec<Self> {
+        // Searches get one half of what a component may take (`out_of_work`); the other half is for putting back and for centring.
+        let work_max = options.work_each(2 * parts.len());
+        let component = |mut part: Part| {
+            if work_max < options.effort.work_max() {
+                part.group.limit(options.effort, work_max);
+            }
+            Self::new(part, shifts, current, best, (options.effort, work_max))
+        };
+        parts.into_iter().map(component).collect()
+    }
+
+    fn new(part: Part, shifts: &[u64], current: &[Option<Ticks>], best: Option<&[u64]>, (effort, work_max): (Effort, u64)) -> Self {
         let locks: Vec<u64> = part.group.jobs.iter().map(|j| j.lock).collect();
         let local = |shifts: &[u64]| -> Vec<u64> { part.jobs.iter().zip(&locks).map(|(&j, lock)| shifts[j] % lock).collect() };
         let running: Vec<Option<u64>> = part.jobs.iter().zip(local(shifts)).map(|(&j, s)| current[j].map(|_| s)).collect();
-        // Searches get one half of the budget (`out_of_work`); the other half is for putting back and for centring.
-        let mut workspace = Workspace::new(Budget::new(2 * effort.work_max(), None));
+        let mut workspace = Workspace::new(Budget::new(2 * work_max, None));
         let best_is_known = best.is_some();
         let shifts = best.map_or_else(|| local(shifts), |best| rotated(&local(best), &running, &locks));
         let best = Choice { cost: part.group.cost(&shifts, &mut workspace), shifts };
-        let mut component = Self { part, running, choice: best.clone(), best, next: None, least: Vec::new(), effort, workspace };
+        let mut component = Self { part, running, choice: best.clone(), best, next: None, least: Vec::new(), effort, work_max, workspace };
         // No job of this component runs, so its optimum moves none and is the answer.
         if best_is_known && component.running.iter().all(Option::is_none) {
             return component;
@@ -262,15 +275,15 @@ impl Component {
     }
 
     fn out_of_work(&self) -> bool {
-        self.workspace.budget.spent() >= self.effort.work_max()
+        self.workspace.budget.spent() >= self.work_max
     }
 
     /// The best shifts of the jobs that `fixed` leaves free, and a lower bound of their cost.
     fn around(&mut self, fixed: &[Option<u64>]) -> (Choice, f64) {
-        let left = self.effort.work_max().saturating_sub(self.workspace.budget.spent());
+        let left = self.work_max.saturating_sub(self.workspace.budget.spent());
         let (group, effort) = (&self.part.group, self.effort);
         let found =
-            self.workspace.within(left.min(effort.work_max() / WORK_SHARE), |workspace| optimum_around(group, fixed, effort, workspace));
+            self.workspace.within(left.min(self.work_max / WORK_SHARE), |workspace| optimum_around(group, fixed, effort, workspace));
         (Choice { shifts: found.found.shifts, cost: found.found.cost }, found.bound)
     }
 

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::curve::{Curve, Drift};
 use crate::{
     PROOF_TOLERANCE,
-    budget::{Budget, Effort},
+    budget::Budget,
     demand::sum::{Presence, Workspace},
     search::group::Group,
 };
@@ -71,17 +71,16 @@ impl Stand {
     }
 }
 
-/// What drifts, how much work each look may cost, and how much all looks at a component.
+/// What drifts, and how much work all looks at a component may cost.
 #[derive(Clone, Copy)]
 struct Rules<'a> {
     drift: u64,
-    effort: Effort,
     budget: &'a Budget,
 }
 
 impl Rules<'_> {
     fn drift_work(self, jobs: usize) -> u64 {
-        (self.effort.work_max() / jobs as u64).max(DRIFT_WORK_MIN)
+        (self.budget.left() / jobs as u64).max(DRIFT_WORK_MIN)
     }
 
     /// For one look at a component: it is looked at as it stands, alone, and once for each level.
@@ -94,8 +93,9 @@ impl Rules<'_> {
 }
 
 /// Moves the shifts of the components to lower their common worst case, and says what it is and how low it could be.
-pub(crate) fn harden(components: &mut [Component], drift: u64, effort: Effort, budget: &Budget) -> Robustness {
-    let rules = Rules { drift, effort, budget };
+/// `budget`: what each of them may take.
+pub(crate) fn harden(components: &mut [Component], drift: u64, budget: &Budget) -> Robustness {
+    let rules = Rules { drift, budget };
     let plain: Vec<Stand> = components.par_iter().map(|c| Stand::new(c, c.shifts.clone(), rules, &mut rules.workspace())).collect();
     // Each for itself, and whether the result is known to be the lowest.
     let alone: Vec<(Stand, bool)> = components.par_iter().zip(&plain).map(|(c, plain)| lowered(c, plain, 0.0, rules)).collect();
@@ -186,7 +186,7 @@ fn lowered(component: &Component, plain: &Stand, others: f64, rules: Rules<'_>) 
 
 /// Moves `job` to where its own worst case is lowest, if that lowers the component's. Returns whether all its shifts were compared.
 fn moves(group: &Group, job: usize, stand: &mut Stand, others: f64, rules: Rules<'_>, workspace: &mut Workspace) -> bool {
-    let Some(curve) = Curve::new(group, job, &stand.shifts, rules.effort.work_max() / 2, workspace) else { return false };
+    let Some(curve) = Curve::new(group, job, &stand.shifts, rules.budget.left() / 2, workspace) else { return false };
     let near = neighbours(group, job);
     let is_near = |j: &usize| near.binary_search(j).is_ok();
     // A job that shares no circle with `job` has the same worst case wherever `job` stands.

@@ -26,8 +26,7 @@ pub struct Options {
     /// How much work to spend.
     pub effort: Effort,
     /// Most work of the search on all groups of the problem together, in units of about 10 ns, where that is less than the effort allows.
-    /// What is made before the search and the scores that are told have limits in proportion. Robust mode and [`crate::adjust`] have limits
-    /// by group, which come from the effort alone.
+    /// What is made before the search, the scores that are told, robust mode and [`crate::adjust`] have limits in proportion.
     pub work_max: Option<u64>,
 }
 

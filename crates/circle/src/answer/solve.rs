@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     PROOF_TOLERANCE, Ticks,
-    budget::{Budget, Cancel, Effort},
+    budget::{Budget, Cancel},
     demand::{
         allowance::Allowance,
         circle::Circle,
@@ -351,7 +351,7 @@ impl<'a> View<'a> {
             }
             return solution;
         };
-        let worst = self.harden(&mut parts, &mut shifts, drift.0, options.effort);
+        let worst = self.harden(&mut parts, &mut shifts, drift.0);
         let gap = ((worst.cost + worst.added - worst.bound) / shared).max(0.0);
         let proven = gap <= PROOF_TOLERANCE && blur == 0.0;
         let optimality = Optimality { proven, bound_gap: if proven { 0.0 } else { gap } };
@@ -396,7 +396,7 @@ impl<'a> View<'a> {
     }
 
     /// Moves the shifts to lower the worst case of a drift, component by component: a job may drift on the links of several sets.
-    fn harden(&self, parts: &mut [Part], shifts: &mut [u64], drift: u64, effort: Effort) -> Robustness {
+    fn harden(&self, parts: &mut [Part], shifts: &mut [u64], drift: u64) -> Robustness {
         let own = |component: &Part| {
             // A component is a union of sets (docs/model.md, section 7), so their bounds add up to one of the component, and the
             // first job of a set tells in which component the set lies.
@@ -413,7 +413,7 @@ impl<'a> View<'a> {
             })
             .collect();
         let work_max = self.options.work_each(components.len().max(parts.len()));
-        let worst = robust::harden(&mut stands, drift, effort, &Budget::new(work_max, self.cancel.as_ref()));
+        let worst = robust::harden(&mut stands, drift, &Budget::new(work_max, self.cancel.as_ref()));
         let rotated: Vec<Rotated> =
             components.into_iter().zip(stands).map(|(c, stand)| Rotated { jobs: c.jobs, rotations: stand.shifts }).collect();
         // Components share no job, so this only rotates each of them as a whole.
@@ -431,7 +431,7 @@ impl<'a> View<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{JobId, Phase, ProblemBuilder, Rate};
+    use crate::{Effort, JobId, Phase, ProblemBuilder, Rate};
 
     const CAPACITY: u64 = 13;
     const DRIFT: u64 = 10;
