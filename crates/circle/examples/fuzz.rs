@@ -4,7 +4,8 @@
 //!
 //! Every claim of every answer is held against oracles that share no code with the solver. The smallest document that breaks a
 //! claim is shrunk and printed as a scenario, with what was claimed and what is true. The exit code is 1 if any claim is false
-//! and 2 for bad usage. Without `--kind` the kinds take turns, that of long LCMs more seldom; the same seed and number give the same document.
+//! and 2 for bad usage. Without `--kind` the kinds take turns, those of long LCMs and of loose jobs more seldom; the same seed and number give
+//! the same document.
 
 #[path = "../tests/fuzzing/mod.rs"]
 mod fuzzing;
@@ -29,7 +30,8 @@ use fuzzing::{
 const COUNT: u64 = 2_000;
 /// Most threads: more than a machine has make nothing faster.
 const THREADS_MAX: usize = 1_024;
-const USAGE: &str = "usage: fuzz [--count N | --minutes M] [--seed S] [--kind plain|gcd1|equal|measured|levels|long-lcm] [--jobs THREADS]";
+const USAGE: &str =
+    "usage: fuzz [--count N | --minutes M] [--seed S] [--kind plain|gcd1|equal|measured|levels|long-lcm|loose] [--jobs THREADS]";
 
 /// What was asked for on the command line.
 #[derive(Debug)]

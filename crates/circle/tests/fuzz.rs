@@ -16,8 +16,9 @@ use oracle::{Instance, Random};
 
 /// Documents of each kind: together about 15 seconds on one core at the optimisation of test builds.
 const COUNT: u64 = 5_000;
-/// Documents of an LCM beyond 64 bits.
+/// Documents of an LCM beyond 64 bits, and of loose jobs.
 const COUNT_LONG: u64 = 200;
+const COUNT_LOOSE: u64 = 50;
 const SEED: u64 = 0xa17;
 /// Rounding of the oracles' last divisions.
 const TOLERANCE: f64 = 1e-12;
@@ -71,6 +72,13 @@ fn every_claim_holds_where_no_64_bits_hold_the_lcm() {
         holds(&case);
     }
     assert_eq!(beyond, COUNT_LONG);
+}
+
+#[test]
+fn every_claim_holds_where_jobs_hardly_lock() {
+    for number in 0..COUNT_LOOSE {
+        holds(&draw(Kind::Loose, SEED, number));
+    }
 }
 
 /// Periods 10, 2 and 5: the two short ones have gcd 1 and meet only through the long one.

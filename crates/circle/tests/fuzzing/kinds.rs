@@ -43,8 +43,11 @@ const NANOSECONDS: (u64, u64) = (20_000_000, 30_000_000_000);
 /// The same where it takes five or six jobs to get beyond 64 bits, and where a shared factor is felt in a score.
 const TICKS: (u64, u64) = (2_000, 200_000);
 
-/// Among so many documents of all kinds one has a long LCM.
+/// Among so many documents of all kinds one has a long LCM, and another one loose jobs.
 const LONG_EVERY: u64 = 64;
+/// Round periods beside loose ones, in microseconds, and what these share with them.
+const TIGHT: [u64; 4] = [60_000, 120_000, 250_000, 336_000];
+const SHARED: [u64; 5] = [2, 4, 6, 10, 12];
 
 /// A family of documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,16 +64,22 @@ pub enum Kind {
     Levels,
     /// Measured periods, equal ones among them, of an LCM that 64 bits do not hold.
     LongLcm,
+    /// Equal and harmonic periods beside measured ones that share a few ticks with them, so that a common circle is long.
+    Loose,
 }
 
 impl Kind {
-    pub const ALL: [Self; 6] = [Self::Plain, Self::Gcd1, Self::Equal, Self::Measured, Self::Levels, Self::LongLcm];
+    pub const ALL: [Self; 7] = [Self::Plain, Self::Gcd1, Self::Equal, Self::Measured, Self::Levels, Self::LongLcm, Self::Loose];
 
-    /// The kind of the document of that number where none is asked for. The kinds take turns; solves of a long LCM are a hundred times
-    /// longer than others, so there is one in [`LONG_EVERY`].
+    /// The kind of the document of that number where none is asked for. The kinds take turns; solves of a long LCM and of loose jobs are a
+    /// hundred times longer than others, so there is one of each in [`LONG_EVERY`].
     pub const fn of(number: u64) -> Self {
-        const SHORT: usize = Kind::ALL.len() - 1;
-        if number % LONG_EVERY == LONG_EVERY - 1 { Self::LongLcm } else { Self::ALL[(number % SHORT as u64) as usize] }
+        const SHORT: usize = Kind::ALL.len() - 2;
+        match number % LONG_EVERY {
+            31 => Self::Loose,
+            63 => Self::LongLcm,
+            _ => Self::ALL[(number % SHORT as u64) as usize],
+        }
     }
 
     /// The name on the command line.
@@ -82,6 +91,7 @@ impl Kind {
             Self::Measured => "measured",
             Self::Levels => "levels",
             Self::LongLcm => "long-lcm",
+            Self::Loose => "loose",
         }
     }
 }
@@ -97,8 +107,8 @@ pub fn draw(kind: Kind, seed: u64, number: u64) -> Case {
     // Drawn, not counted: the kinds take turns, and would share a rhythm with a count.
     // Jobs of measured periods may take all the work of a thorough search, and five nearly always do.
     let fast = match (kind, instance.periods.len()) {
-        (Kind::LongLcm, 5..) => 15,
-        (Kind::LongLcm, _) => 8,
+        (Kind::LongLcm | Kind::Loose, 5..) => 15,
+        (Kind::LongLcm | Kind::Loose, _) => 8,
         _ => 4,
     };
     let effort = if random.range(0, 15) < fast { Effort::Fast } else { Effort::Thorough };
@@ -111,6 +121,7 @@ fn instance(kind: Kind, random: &mut Random) -> Instance {
     let long = kind == Kind::Measured && random.range(0, 3) == 0;
     let fits = |drawn: &Instance| match kind {
         Kind::LongLcm => is_beyond_64_bits(drawn) && FoldedLinks::fits(drawn),
+        Kind::Loose => FoldedLinks::fits(drawn),
         Kind::Measured if long => FoldedLinks::fits(drawn),
         _ => Fast::fits(drawn),
     };
@@ -149,6 +160,7 @@ fn instance_once(kind: Kind, long: bool, random: &mut Random) -> Instance {
         Kind::Measured => measured_small(random),
         Kind::Levels => levels(random),
         Kind::LongLcm => long_lcm(random),
+        Kind::Loose => loose(random),
     }
 }
 
@@ -327,6 +339,31 @@ fn long_lcm(random: &mut Random) -> Instance {
     let everybody: Vec<usize> = (0..periods.len()).collect();
     let some: Vec<usize> = everybody.iter().copied().filter(|_| random.range(0, 1) == 0).collect();
     // Half of the documents have a second link, which closes loops.
+    let seats = if random.range(0, 1) == 0 { vec![everybody] } else { vec![everybody, some] };
+    let link = |jobs: Vec<usize>| (100, jobs.into_iter().map(|j| (j, own[j].clone())).collect());
+    Instance { links: seats.into_iter().map(link).collect(), periods }
+}
+
+/// Two to four jobs of one period, its half or its double, and one to three of measured periods that share a few ticks with it, on one link
+/// or two.
+fn loose(random: &mut Random) -> Instance {
+    let base = *random.pick(&TIGHT);
+    let tight = random.range(2, 4);
+    let mut periods: Vec<u64> = (0..tight).map(|_| *random.pick(&[base, base, base, 2 * base, base / 2])).collect();
+    for _ in 0..random.range(1, 3) {
+        // Now and then one more of the same: these two lock with each other, and hardly with the others.
+        let shared = *random.pick(&SHARED);
+        let measured = random.range(base / 2, 2 * base) / shared * shared + shared;
+        periods.extend(core::iter::repeat_n(measured, random.range(1, 5).div_ceil(4) as usize));
+    }
+    let demand = |random: &mut Random, t: u64| match random.range(0, 2) {
+        0 => random.phases(t, 4, &[25, 40, 50, 70, 100]),
+        1 => random.phases(t, 2, &[25, 50, 100]),
+        _ => burst(random, t, 6, &[25, 40, 50, 70, 100, 120]),
+    };
+    let own: Vec<Phases> = periods.iter().map(|&t| demand(random, t)).collect();
+    let everybody: Vec<usize> = (0..periods.len()).collect();
+    let some: Vec<usize> = everybody.iter().copied().filter(|_| random.range(0, 1) == 0).collect();
     let seats = if random.range(0, 1) == 0 { vec![everybody] } else { vec![everybody, some] };
     let link = |jobs: Vec<usize>| (100, jobs.into_iter().map(|j| (j, own[j].clone())).collect());
     Instance { links: seats.into_iter().map(link).collect(), periods }
