@@ -335,10 +335,14 @@ impl Items {
     /// Shifts of so many jobs under which the link is never above its capacity, if they are found with what is left of the budget.
     pub(super) fn packed(&self, jobs: usize, order: Order, budget: &mut Budget) -> Option<Vec<u64>> {
         let mut shifts = vec![0; jobs];
-        let lanes = lanes(&self.items, self.capacity);
+        let mut lanes = lanes(&self.items, self.capacity);
+        // Where something may be lost the lanes are a guess, and so they are where rates add up in several ways.
+        let are_certain = self.loss == 0 && lanes.len() > 1;
+        if lanes.len() < 2 {
+            lanes = lanes_by_rate(&self.items, self.capacity, self.perimeter);
+        }
         if lanes.len() > 1 {
-            // Where something may be lost the lanes are a guess.
-            let outer = budget.narrow(if self.loss == 0 { budget.left() } else { budget.left() / 2 });
+            let outer = budget.narrow(if are_certain { budget.left() } else { budget.left() / 2 });
             let all = lanes.into_iter().try_for_each(|(capacity, lane)| {
                 let lane = lane.into_iter().map(|i| self.items[i].clone()).collect();
                 Packing::new(lane, self.perimeter, capacity, order)?.find(budget, &mut shifts)
@@ -386,6 +390,30 @@ fn lanes(items: &[Item], capacity: u64) -> Vec<(u64, Vec<usize>)> {
         lanes.push((left, rest));
     }
     lanes
+}
+
+/// A lane for the jobs of each rate, as wide as they need it at least; none where these lanes are wider than the link together, or some job
+/// has two rates. Other divisions may have a packing where this one has none.
+fn lanes_by_rate(items: &[Item], capacity: u64, perimeter: u64) -> Vec<(u64, Vec<usize>)> {
+    let mut by_rate: Vec<(u64, u64, Vec<usize>)> = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let Some(&(_, _, rate)) = item.stretches.first() else { return Vec::new() };
+        if item.stretches.iter().any(|s| s.2 != rate) {
+            return Vec::new();
+        }
+        let sent = item.stretches.iter().map(|s| s.1).sum::<u64>().saturating_mul(item.laps);
+        match by_rate.iter_mut().find(|lane| lane.0 == rate) {
+            Some(lane) => {
+                lane.1 = lane.1.saturating_add(sent);
+                lane.2.push(i);
+            }
+            None => by_rate.push((rate, sent, vec![i])),
+        }
+    }
+    let lanes: Vec<(u64, Vec<usize>)> =
+        by_rate.into_iter().map(|(rate, sent, own)| (rate.saturating_mul(sent.div_ceil(perimeter)), own)).collect();
+    let wide = lanes.iter().map(|lane| lane.0).fold(0, u64::saturating_add);
+    if wide > capacity { Vec::new() } else { lanes }
 }
 
 /// How many jobs of each rate add up to a capacity.
