@@ -33,7 +33,7 @@ fn jobs(kind: &str, random: &mut Random) -> Vec<(u64, Phases)> {
         _ => *random.pick(&[120, 180, 240, 360, 600, 1_200]),
     };
     let laps: &[u64] = match kind {
-        "harmonic" | "fine-harmonic" => random.pick(&LAPS),
+        "harmonic" | "fine-harmonic" => random.pick::<&[u64]>(&LAPS),
         "loose" if random.range(0, 1) == 0 => &[2],
         _ => &[1],
     };

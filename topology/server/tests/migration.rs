@@ -57,7 +57,7 @@ fn a_service_serves_what_one_of_schema_1_served() {
     for job in &mut expected {
         job["slot"]["turns"] = false.into();
         (job["hold"], job["hold_ended"], job["learn"]) = ("auto".into(), "".into(), "".into());
-        for key in ["predicted_free_ns", "predicted_turns_ns", "declared_period_ns", "measured_up_ns", "iteration_mean_ns"] {
+        for key in ["predicted_free_ns", "predicted_turns_ns", "declared_period_ns", "measured_up_ns", "iteration_mean_ns", "congestion"] {
             job[key] = Value::Null;
         }
     }
