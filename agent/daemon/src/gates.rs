@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, io, path::Path};
 
 use gate::ReportReader;
-use gate_core::{Counters, PlannedSlot, RING, Reason, Sample, Summary, mean_iteration};
+use gate_core::{Counters, PlannedSlot, RING, Reason, Sample, Summary, mean_iteration, up_and_down};
 use proto::v1alpha1::GateReport;
 use units::{Nanos, NodeTime};
 
@@ -133,7 +133,8 @@ impl GateOfJob {
         let is_believed = |sample: &&Sample| sample.start <= now && now.since(sample.start) <= LOOK_BACK;
         let summary = Summary::of(samples.filter(is_believed));
         // Of more iterations than the medians: few would make a mean of chance.
-        let mean = mean_iteration(report.tracker.last(RING as u64).filter(is_believed).filter(|sample| sample.start >= self.slot.1));
+        let under_slot = || report.tracker.last(RING as u64).filter(is_believed).filter(|sample| sample.start >= self.slot.1);
+        let (mean, up_down) = (mean_iteration(under_slot()), up_and_down(under_slot()));
         // No start is further than half a period from the slot nearest to it, so more than that is not true of this plan.
         let half = (slot.period.0 / 2).cast_signed();
         let phase_error = summary.phase_error.map(|error| error.clamp(-half, half));
@@ -153,6 +154,8 @@ impl GateOfJob {
             held_ns: passed.held.0,
             observed_period_ns: None,
             iteration_mean_ns: mean.map(|length| length.0),
+            up_ns: up_down.map(|is| is.up.0),
+            down_ns: up_down.map(|is| is.down.0),
         })
     }
 

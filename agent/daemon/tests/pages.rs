@@ -237,6 +237,34 @@ fn a_mean_is_of_the_iterations_under_the_present_slot() {
 }
 
 #[test]
+fn a_free_job_that_tells_its_ends_shows_how_long_it_sends() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pages = Pages::new(directory.path(), HOST).unwrap();
+    apply(&mut pages, &plan(1, &[Slot { hold: false, ..slot("a") }]), Some(&clock(1_000)), now());
+    let mut gates = Gates::default();
+    gates.follow(directory.path(), pages.led().map(|(job, _)| job), now()).unwrap();
+    let gate = Gate::open(&gate::Config::new(directory.path(), JobName::try_new("a").unwrap()));
+    let sleep = |ms| std::thread::sleep(std::time::Duration::from_millis(ms));
+    let mut shows = |tells: bool| {
+        for _ in 0..30 {
+            gate.step();
+            sleep(1);
+            if tells {
+                gate.done();
+            }
+            sleep(8);
+        }
+        gate.flush();
+        let report = gates.report(pages.led(), now()).remove(0);
+        report.up_ns.zip(report.down_ns)
+    };
+    let (up, down) = shows(true).unwrap();
+    // The lower tenth of thirty is above no sleep of a busy machine.
+    assert!(up >= 1_000_000 && down >= 8_000_000 && up < down, "{up} {down}");
+    assert_eq!(shows(false), None, "half of them told no end");
+}
+
+#[test]
 fn fail_opens_are_reported_by_reason() {
     let directory = tempfile::tempdir().unwrap();
     let mut pages = Pages::new(directory.path(), HOST).unwrap();

@@ -54,7 +54,7 @@ pub use planned::{HEARTBEAT, NodeClock, PlannedSlot, STALE_AFTER};
 pub use reason::Reason;
 pub use repeat::{ALIKE_MAX, REPEATS_MIN, Repeat, Silence, UNKNOWN, by_silences, repeat, repeat_with};
 pub use schedule::{FUTURE_MAX, Mode, Schedule};
-pub use summary::{Summary, mean_iteration};
+pub use summary::{Summary, UpDown, mean_iteration, up_and_down};
 pub use tracker::{Counters, RING, Sample, StepOutcome, Tracker};
 pub use turn::{
     ANSWER_WITHIN, LOOK_EVERY, LOOKS_MAX, Note, NoteKind, Order, OrderKind, PageChange, REPEAT_FIRST, REPEATS_MAX, SERVICE_WITHIN,

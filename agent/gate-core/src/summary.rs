@@ -51,6 +51,41 @@ pub fn mean_iteration<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Opti
     Some(Nanos(u64::try_from(counted.sum::<u128>() / count).unwrap_or(u64::MAX)))
 }
 
+/// Iterations of which the end of sending was told that [`up_and_down`] needs: fewer would make quantiles of chance.
+const TOLD_MIN: usize = 24;
+/// What others send makes a job's own sending longer, in most iterations where jobs meet in step. The lower tenth is the nearest to what
+/// it takes alone that a single odd iteration does not move.
+const UP_PERCENT: usize = 10;
+
+/// How a job takes turns with itself: how long it sends, and how long it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpDown {
+    /// From a start until its end was told: the lower tenth. Alone the job takes no longer.
+    pub up: Nanos,
+    /// From that end until the job came to its gate again: the median. What others send does not change it.
+    pub down: Nanos,
+}
+
+/// How long a job sends and does not send, by samples in the order of their iterations; `None` where the ends of too few were told.
+#[must_use]
+pub fn up_and_down<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<UpDown> {
+    let samples: Vec<Sample> = samples.into_iter().copied().collect();
+    let (mut ups, mut downs) = (Vec::new(), Vec::new());
+    for (before, after) in samples.iter().zip(samples.iter().skip(1)) {
+        let length = after.start.since(before.start);
+        // An end that was told after the next start, or never, says nothing of this iteration.
+        if before.sent.0 > 0 && before.sent <= length {
+            ups.push(before.sent);
+            downs.push(Nanos((length.0 - before.sent.0).saturating_sub(after.held.0)));
+        }
+    }
+    // Where a quarter tells no end, those that do may be another kind of iteration.
+    if ups.len() < TOLD_MIN || ups.len() * 4 < (samples.len() - 1) * 3 {
+        return None;
+    }
+    Some(UpDown { up: percentile(&mut ups, UP_PERCENT)?, down: percentile(&mut downs, 50)? })
+}
+
 /// Of each iteration that samples show its length, and the same without the hold.
 fn iterations(samples: &[Sample]) -> impl Iterator<Item = (Nanos, Nanos)> {
     samples.windows(2).filter_map(|pair| {
@@ -120,6 +155,29 @@ mod tests {
         assert_eq!((mean_iteration(&row([])), mean_iteration(&[])), (None, None));
         let huge = [sample(0, None, 0), sample(u64::MAX, None, 0), sample(0, None, 0), sample(u64::MAX, None, u64::MAX)];
         assert_eq!(mean_iteration(&huge), Some(Nanos(u64::MAX)));
+    }
+
+    #[test]
+    fn sending_and_its_pauses_are_told_where_most_ends_are() {
+        // 100 alone and 140 beside another; every ninth iteration has a checkpoint before the next start, and the gate holds for 5.
+        let row = |told: fn(u64) -> bool| {
+            let mut at = 0;
+            let mut next = |n: u64| {
+                let up = if n.is_multiple_of(4) { 100 } else { 140 };
+                let sample = Sample { sent: Nanos(if told(n) { up } else { 0 }), ..sample(at, None, 5) };
+                at += up + if n % 9 == 8 { 9_000 } else { 200 } + 5;
+                sample
+            };
+            (0..40).map(&mut next).collect::<Vec<_>>()
+        };
+        let expected = Some(UpDown { up: Nanos(100), down: Nanos(200) });
+        assert_eq!(up_and_down(&row(|_| true)), expected);
+        assert_eq!(up_and_down(&row(|n| n % 8 != 7)), expected);
+        assert_eq!(up_and_down(&row(|n| n % 3 != 2)), None, "a third is not told");
+        assert_eq!(up_and_down(&row(|_| true)[..TOLD_MIN]), None, "too few");
+        // Ends after the next start, and starts that go back.
+        let strange: Vec<Sample> = (0..40).map(|n| Sample { sent: Nanos(u64::MAX), ..sample(40 - n, None, 0) }).collect();
+        assert_eq!((up_and_down(&strange), up_and_down(&[])), (None, None));
     }
 
     #[test]

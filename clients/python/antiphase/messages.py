@@ -746,7 +746,7 @@ class ListAuditResponse(Message):
     """Entries of the trail of changes."""
 
     entries: list[AuditEntry] = field(default_factory=list)
-    """In the order of their numbers. The last 10,000 are kept."""
+    """In the order of their numbers. At most 10,000 are kept: one more pushes out the oldest of whoever has most of them."""
     NESTED: ClassVar[dict[str, str]] = {"entries": "AuditEntry"}
 
 

@@ -13,7 +13,7 @@ use core::{fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer, Serialize,
-    de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{IgnoredAny, SeqAccess, Visitor},
 };
 
 use units::OneLine;
@@ -96,7 +96,7 @@ struct JobDoc {
     #[serde(default)]
     phases: Option<Vec<PhaseDoc>>,
     #[serde(default)]
-    demand: Option<PerLink>,
+    demand: Option<BTreeMap<String, Vec<PhaseDoc>>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -105,34 +105,6 @@ struct PhaseDoc {
     start: u64,
     end: u64,
     rate_mbps: u64,
-}
-
-/// `demand`: phases by link; a link named twice is an error, not a silent overwrite.
-#[derive(Debug)]
-struct PerLink(BTreeMap<String, Vec<PhaseDoc>>);
-
-impl<'de> Deserialize<'de> for PerLink {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = PerLink;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("phases by link id")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PerLink, A::Error> {
-                let mut out = BTreeMap::new();
-                while let Some((link, phases)) = map.next_entry::<String, Vec<PhaseDoc>>()? {
-                    // A map would keep the last of two equal keys in silence, and RFC 8259 does not forbid them.
-                    if out.contains_key(&link) {
-                        return Err(serde::de::Error::custom(format!("link {link:?} appears twice")));
-                    }
-                    out.insert(link, phases);
-                }
-                Ok(PerLink(out))
-            }
-        }
-        deserializer.deserialize_map(Entries)
-    }
 }
 
 /// A scenario: a [`Problem`] and the names of its jobs and links.
@@ -154,7 +126,9 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`] names the place and the value.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
-        let doc: ScenarioDoc = serde_json::from_str(text).map_err(|e| {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let read = strict::read(&mut reader).and_then(|doc: ScenarioDoc| reader.end().map(|()| doc));
+        let doc = read.map_err(|e| {
             let full = e.to_string();
             // The message of serde_json ends with the place; an error of ours begins with it.
             let problem = full.rsplit_once(" at line ").map_or(full.as_str(), |m| m.0);
@@ -226,7 +200,7 @@ impl Reader {
                 }
                 return Ok(());
             }
-            (None, Some(demand)) => &demand.0,
+            (None, Some(demand)) => demand,
         };
         for (i, link) in job.links.iter().enumerate() {
             let place = format!("{at}.links[{i}]");

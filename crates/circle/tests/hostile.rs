@@ -154,13 +154,18 @@ fn refusals_name_the_place_and_the_value() {
         (scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0"]}"#), r#"jobs[0] ("j0"): gives neither phases nor demand"#),
         (
             scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0"],"demand":{"l0":[],"l0":[]}}"#),
-            r#"line 1, column 173: link "l0" appears twice"#,
+            r#"line 1, column 169: duplicate key "l0""#,
+        ),
+        (scenario(r#"["l0",5]"#, ""), "line 1, column 62: an array where an object with its keys is meant"),
+        (
+            scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":["l0"],"phases":[[0,2,5]]}"#),
+            "line 1, column 170: an array where an object with its keys is meant",
         ),
         (
             scenario(LINK, r#"{"id":"j0","period_ticks":5,"links":[],"demand":{"l7":[]}}"#),
             r#"jobs[0] ("j0").demand: link "l7" is not among the job's links"#,
         ),
-        ("[".repeat(1_000_000), "line 1, column 1: invalid type: sequence, expected a string"),
+        ("[".repeat(1_000_000), "line 1, column 1: an array where an object with its keys is meant"),
         (format!(r#"{{"expect":{}"#, "[".repeat(1_000_000)), "line 1, column 1000010: EOF while parsing a list"),
         (
             r#"{"schema":"antiphase.scenario/v9","tick_ns":1,"links":[],"jobs":[]}"#.into(),

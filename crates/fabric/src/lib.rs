@@ -28,7 +28,6 @@ pub mod import;
 pub mod model;
 pub mod native;
 pub mod route;
-pub mod strict;
 pub mod summary;
 pub mod tier;
 pub mod yaml;

@@ -14,8 +14,6 @@ use serde::{
 use serde_saphyr::Location;
 use units::OneLine;
 
-use crate::strict;
-
 /// Longest problem text, in characters: values of a hostile document are cut.
 const PROBLEM_CHARS_MAX: usize = 300;
 /// How many characters of the document a refusal repeats.

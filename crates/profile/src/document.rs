@@ -6,7 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
-use fabric::{collective::Collective, strict, yaml};
+use fabric::{collective::Collective, yaml};
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
 use crate::{

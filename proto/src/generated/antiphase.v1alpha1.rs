@@ -1868,7 +1868,7 @@ pub struct ListAuditRequest {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ListAuditResponse {
-    /// In the order of their numbers. The last 10,000 are kept.
+    /// In the order of their numbers. At most 10,000 are kept: one more pushes out the oldest of whoever has most of them.
     #[prost(message, repeated, tag = "1")]
     pub entries: ::prost::alloc::vec::Vec<AuditEntry>,
 }
@@ -4062,6 +4062,13 @@ pub struct GateReport {
     /// that does not measure it.
     #[prost(uint64, optional, tag = "13")]
     pub iteration_mean_ns: ::core::option::Option<u64>,
+    /// How long the job sends, from a start until it told the end: the lower tenth of the last 64 starts at most, since the job's slot last
+    /// changed. Absent where fewer than 24 ends were told, or less than three of four, and from an agent that does not measure it.
+    #[prost(uint64, optional, tag = "14")]
+    pub up_ns: ::core::option::Option<u64>,
+    /// From that end until the job came to its gate again: the median of the same starts. Absent where up_ns is.
+    #[prost(uint64, optional, tag = "15")]
+    pub down_ns: ::core::option::Option<u64>,
 }
 /// LLDP neighbours of the host's ports. Told again from time to time, and when they change.
 #[derive(serde::Serialize, serde::Deserialize)]

@@ -39,6 +39,7 @@ pub(crate) struct Room {
 
 const UNITS: &str = "crates/units";
 const FILES: &str = "crates/files";
+const STRICT: &str = "crates/strict";
 const CIRCLE: &str = "crates/circle";
 const FABRIC: &str = "crates/fabric";
 const PROFILE: &str = "crates/profile";
@@ -68,8 +69,8 @@ pub(crate) const TESTS: &str = "tests";
 
 /// Everything but the tests, for the crates at the top.
 pub(crate) const ALL: &[&str] = &[
-    UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, HARMONY, LEARN, SIM, LAB, CLI, STATE, STORE, SERVER,
-    GATE_CORE, GATE, TELEMETRY, VERBS, NCCL, NCCL_CALLS, DAEMON, PROTO,
+    UNITS, FILES, RENDER, STRICT, CIRCLE, FABRIC, PROFILE, JOB, TURNS, FLUID, PLAN, POLICY, HARMONY, LEARN, SIM, LAB, CLI, STATE, STORE,
+    SERVER, GATE_CORE, GATE, TELEMETRY, VERBS, NCCL, NCCL_CALLS, DAEMON, PROTO,
 ];
 
 /// The whole house, bottom first: a room depends only on rooms above it in this list.
@@ -77,22 +78,23 @@ pub(crate) const ROOMS: &[Room] = &[
     Room { folder: UNITS, kind: Kind::Pure, own: &[], external: Some(&[]) },
     Room { folder: FILES, kind: Kind::Edge, own: &[], external: None },
     Room { folder: RENDER, kind: Kind::Pure, own: &[], external: Some(&["libm"]) },
+    Room { folder: STRICT, kind: Kind::Pure, own: &[], external: Some(&["serde"]) },
     Room {
         folder: CIRCLE,
         kind: Kind::Pure,
-        own: &[UNITS],
+        own: &[UNITS, STRICT],
         external: Some(&["num-integer", "petgraph", "rayon", "serde", "serde_json", "thiserror"]),
     },
     Room {
         folder: FABRIC,
         kind: Kind::Pure,
-        own: &[UNITS],
+        own: &[UNITS, STRICT],
         external: Some(&["csv", "petgraph", "serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror", "wildmatch"]),
     },
     Room {
         folder: PROFILE,
         kind: Kind::Pure,
-        own: &[UNITS, CIRCLE, FABRIC],
+        own: &[UNITS, STRICT, CIRCLE, FABRIC],
         external: Some(&["serde", "serde-saphyr", "serde_json", "serde_path_to_error", "thiserror"]),
     },
     Room {
@@ -141,7 +143,7 @@ pub(crate) const ROOMS: &[Room] = &[
     Room {
         folder: SERVER,
         kind: Kind::Edge,
-        own: &[UNITS, FILES, RENDER, CIRCLE, FABRIC, PROFILE, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
+        own: &[UNITS, FILES, RENDER, STRICT, CIRCLE, FABRIC, PROFILE, JOB, TURNS, PLAN, POLICY, STATE, STORE, PROTO],
         external: None,
     },
     Room {

@@ -16,10 +16,29 @@ pub(crate) type Answer = oneshot::Sender<Result<Arc<Submission>, SubmissionRefus
 /// What the scheduler is asked.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Submit { by: Arc<str>, name: Arc<str>, spec: Arc<SubmissionSpec>, answer: Answer },
-    Withdraw { by: Arc<str>, name: String, answer: Answer },
-    Report { name: String, attempt: u32, report: RunReport, answer: Answer },
-    Queue { answer: oneshot::Sender<Queue> },
+    Submit {
+        by: Arc<str>,
+        name: Arc<str>,
+        spec: Arc<SubmissionSpec>,
+        answer: Answer,
+    },
+    Withdraw {
+        by: Arc<str>,
+        name: String,
+        answer: Answer,
+    },
+    Report {
+        name: String,
+        attempt: u32,
+        report: RunReport,
+        answer: Answer,
+    },
+    Queue {
+        answer: oneshot::Sender<Queue>,
+    },
+    /// What a defect would do.
+    #[cfg(test)]
+    Panic,
 }
 
 /// All submissions at one moment.

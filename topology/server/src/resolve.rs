@@ -47,7 +47,7 @@ pub(crate) fn document(index: usize, spec: &JobSpec) -> Result<JobDoc, String> {
 /// A document that stands in a message.
 fn inline(text: &str) -> serde_json::Result<ProfileDocument> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let document = fabric::strict::read(&mut reader)?;
+    let document = strict::read(&mut reader)?;
     reader.end().map(|()| document)
 }
 

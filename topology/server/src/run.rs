@@ -16,7 +16,7 @@ use proto::v1alpha1 as pb;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use store::{Loaded, StateFile, Store as _, StoreError};
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     signal::unix::{Signal, SignalKind, signal},
     sync::watch,
     time::MissedTickBehavior,
@@ -56,6 +56,10 @@ const COMPUTE_GRACE: Duration = Duration::from_secs(1);
 
 /// How often certificates are looked at, to be read again when they have changed: reading four small files costs nothing beside it.
 const CERTIFICATES_EVERY: Duration = Duration::from_secs(1);
+
+/// Connections that the kernel holds until they are accepted. One that finds no place is tried again by its client after a whole second
+/// (RFC 6298). More than half of the places for fresh connections, accepted at one go, would cut each other before any could speak.
+const BACKLOG: u32 = 1_024;
 
 /// Ports tried when a free one is asked for.
 const PORTS_TRIED: u32 = 16;
@@ -305,7 +309,7 @@ impl Bound {
         };
         let tries = if address.port() == 0 { PORTS_TRIED } else { 1 };
         for left in (0..tries).rev() {
-            let listener = TcpListener::bind(address).await.map_err(|e| refuse("TCP", e))?;
+            let listener = bind(address).map_err(|e| refuse("TCP", e))?;
             let bound = listener.local_addr().map_err(|e| refuse("TCP", e))?;
             match quic::endpoint(bound, tls, settings) {
                 Ok(endpoint) => return Ok(Self { listener, endpoint, acceptor }),
@@ -316,6 +320,15 @@ impl Bound {
         }
         Err(Failure::Other(format!("listen {address}: no port")))
     }
+}
+
+/// A socket that clients can connect to.
+fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restarted service takes its port again although old connections are still closing.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Clients show a certificate; its role is theirs.

@@ -33,6 +33,11 @@ use support::{Service, job, program, request, resident_kib, testbed};
 
 /// Sockets of a crowd that say nothing: more than there are places for such.
 const SILENT: usize = 3_000;
+/// The same where everything comes at once, unless `ANTIPHASE_SILENT` says otherwise.
+fn silent() -> usize {
+    std::env::var("ANTIPHASE_SILENT").map_or(SILENT, |count| count.parse().expect("ANTIPHASE_SILENT is a number"))
+}
+
 /// Streams of one connection that are not read.
 const STREAMS: u32 = 128;
 /// What the service may hold, whatever clients do.
@@ -410,8 +415,9 @@ async fn who_works_is_served_whatever_the_others_do() {
     // One certificate has a quarter of the places of readers of events.
     let readers = ["read", "read-2", "read-3", "read-4", "read-5"];
     readers[1..].iter().for_each(|name| issue(folder.path(), Role::Read, name));
-    let crowds: Vec<Crowd> = (0..3).map(|_| Crowd::start(service.address, SILENT / 3, &[22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3])).collect();
-    crowds.iter().for_each(|crowd| crowd.gather(SILENT / 3));
+    let each = silent() / 3;
+    let crowds: Vec<Crowd> = (0..3).map(|_| Crowd::start(service.address, each, &[22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3])).collect();
+    crowds.iter().for_each(|crowd| crowd.gather(each));
     let events = "/v1alpha1/events/stream";
     let large = [("read", asking("/v1alpha1/fabric", None)), ("read", asking("/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5])))];
     let mut held = Vec::new();

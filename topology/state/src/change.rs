@@ -11,13 +11,12 @@ mod slots;
 
 use alloc::{collections::BTreeSet, format, string::String, sync::Arc, vec::Vec};
 
-use job::MeasuredProfile;
 use units::FabricTime;
 
 use crate::{
     Change, Config, Notice, NoticeKind, Refusal, Reply, RequestId, Severity, Slot,
     check::check,
-    measured::as_planned,
+    measured::{Seen, as_planned},
     plan::{Installed, Job, Name, Plan},
     transaction::{Settled, Transaction},
     turns::Comparison,
@@ -38,7 +37,7 @@ pub(crate) enum Queued {
     /// Holding a job to its slot of this plan version has to end.
     EndHold { job: Name, plan_version: u64, why: HoldEnd },
     /// Jobs were measured to be others than they are planned.
-    Measure { jobs: Vec<(Name, MeasuredProfile)> },
+    Measure { jobs: Vec<(Name, Seen)> },
     /// A group that takes turns was compared with itself, held and free.
     Compared { found: Arc<Comparison> },
 }

@@ -77,6 +77,8 @@ pub struct GateReport {
     pub solo: Option<Nanos>,
     /// A period found in byte counters.
     pub observed_period: Option<Nanos>,
+    /// How long the job sends, at its shortest, and how long it does not, where it tells its ends and the agent measures it.
+    pub up_down: Option<(Nanos, Nanos)>,
 }
 
 impl GateReport {

@@ -20,7 +20,7 @@ use crate::{
         BATCH_MAX, BATCH_PHASES_MAX, BATCH_TOUCHED_MAX, KEY_AGE_MAX, KEYS_FORGOTTEN_PER_BATCH, NOTICES_MAX, SEEN_AHEAD_MAX, STORE_RETRY,
         WAITING, measured_apart,
     },
-    measured::{believed, is_another},
+    measured::{Seen, another},
     plan::{Name, Plan},
     queue::{ChangeQueue, Full},
     restore,
@@ -118,7 +118,7 @@ impl Service {
             Event::PlanAck { session, plan_version } => self.acknowledged(now, session, plan_version),
             Event::Report { session, report } => self.report(now, session, &report),
             Event::Judged(judged) => self.judged(now, judged),
-            Event::Measured(measured) => self.measured(now, &measured),
+            Event::Measured(MeasuredJobs(jobs)) => self.seen(now, jobs.into_iter().map(|(name, measured)| (name, Seen::ByTurns(measured)))),
             Event::Persisted { ticket } => {
                 // Only the batch under way can be answered: a stray ticket of another batch changes nothing.
                 if let Some(batch) = self.under_way.take_if(|b| b.ticket == ticket) {
@@ -239,12 +239,14 @@ impl Service {
         });
     }
 
-    /// Plans jobs anew that were measured to be others.
-    fn measured(&mut self, now: FabricTime, said: &MeasuredJobs) {
+    /// Plans jobs anew that were seen to be others.
+    pub(crate) fn seen(&mut self, now: FabricTime, said: impl Iterator<Item = (Name, Seen)>) {
         let mut jobs = Vec::new();
-        for (name, measured) in &said.0 {
-            let Some(job) = self.view.plan.job(name) else { continue };
-            let Some(measured) = believed(job, *measured).filter(|measured| is_another(&job.planned.job, *measured)) else { continue };
+        for (name, seen) in said {
+            let is_another = self.view.plan.job(&name).is_some_and(|job| another(&self.view.plan, job, seen).is_some());
+            if !is_another {
+                continue;
+            }
             let watch = self.view.watches.entry(name.clone()).or_default();
             // An agent writes its notes itself, and what it makes others plan for is bounded by the logarithm of the time.
             if watch.measured.is_some_and(|(until, _)| now < until) {
@@ -252,7 +254,7 @@ impl Service {
             }
             let apart = measured_apart(watch.measured.map(|(_, apart)| apart));
             watch.measured = Some((now.saturating_add(apart), apart));
-            jobs.push((name.clone(), measured));
+            jobs.push((name, seen));
         }
         if !jobs.is_empty() {
             self.enqueue(Queued::Measure { jobs });

@@ -7,6 +7,7 @@ use alloc::{
     vec::Vec,
 };
 
+use plan::Control;
 use units::{FabricTime, Nanos};
 
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
     change::Queued,
     config::{AGENTS_MAX, GATES_PER_REPORT_MAX, PORTS_MAX, VERSION_BYTES_MAX},
     learned::{Expected, Learned},
+    measured::Seen,
     plan::{Job, Name},
     watch::{Heard, Wanted},
 };
@@ -101,6 +103,9 @@ impl Service {
                 wanted = None;
             }
             self.say_learned(now, &host, &job, learned);
+            // In slots nobody would be measured better for it.
+            let shows = gate.up_down.filter(|_| self.view.config.control != Control::Slots);
+            self.seen(now, shows.map(|(up, down)| (job.name.clone(), Seen::Free { up, down })).into_iter());
             let (name, plan_version) = (job.name.clone(), job.slot.plan_version);
             let queued = match wanted {
                 None => true,

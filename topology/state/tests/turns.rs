@@ -162,6 +162,60 @@ fn jobs_that_are_others_than_declared_are_planned_as_measured() {
     assert_eq!(planned(&driver, "a"), (100, 40, false, true));
 }
 
+/// What an agent says of a job that sends for so long at its shortest, and does not for so long, in ms.
+fn shows(driver: &mut Driver, session: u64, job: &str, up: u64, down: u64) {
+    let plan_version = driver.slot(job).plan_version;
+    let up_down = Some((Nanos(up * MS), Nanos(down * MS)));
+    let gate = GateReport { job: job.into(), plan_version, iterations: 10, up_down, ..GateReport::default() };
+    driver.handle(Event::Report { session: SessionId(session), report: AgentReport { clock: None, gates: vec![gate] } });
+}
+
+/// With Up phases that are declared at double there is no room for turns, and nothing would ever measure them.
+#[test]
+fn free_jobs_that_show_shorter_up_phases_take_turns() {
+    for control in [Control::Turns, Control::Observe] {
+        let mut driver = service(control);
+        driver.commit(&[("a", "100 0-80 h1,h5"), ("b", "100 0-80 h2,h6"), ("c", "100 0-80 h9,h13")]);
+        driver.hello(1, "h1");
+        driver.hello(2, "h2");
+        driver.hello(3, "h9");
+        assert_eq!(groups(&driver), Vec::<Vec<(String, String)>>::new(), "they do not fit");
+        // Each sends for up to 80 ms beside the other. Down phases of 60 ms are told by no other than their own job.
+        shows(&mut driver, 1, "a", 70, 60);
+        let planned = |driver: &Driver, job: &str| {
+            let planned = &driver.service.view().job(job).unwrap().planned().job;
+            (planned.period.0 / MS, planned.up() / MS)
+        };
+        assert_eq!((planned(&driver, "a"), planned(&driver, "b")), ((100, 40), (100, 80)));
+        let said = driver.notices.iter().find(|n| n.kind.word() == "measured").unwrap();
+        assert!(said.message.contains("sends for 40.000 ms of it") && said.agent.as_deref() == Some("h1"), "{}", said.message);
+        // Within the same minute it is not planned anew; and c meets nobody.
+        shows(&mut driver, 1, "a", 20, 60);
+        shows(&mut driver, 3, "c", 70, 60);
+        assert_eq!((planned(&driver, "a"), planned(&driver, "c")), ((100, 40), (100, 80)));
+        // They may take turns by now: in turns in which a job is predicted to wait its Up phases are no better known.
+        shows(&mut driver, 2, "b", 70, 60);
+        assert_eq!(planned(&driver, "b"), (100, 40));
+        match control {
+            Control::Turns => assert_eq!(groups(&driver)[0].len(), 2),
+            _ => assert_eq!(driver.service.view().outlook().unwrap().faster, 2),
+        }
+        // What is so now says nothing new, and by turns the turns' own measurements count.
+        let version = driver.service.view().plan_version();
+        driver.now = FabricTime(driver.now.0 + 60_000 * MS);
+        shows(&mut driver, 1, "a", 80, 61);
+        shows(&mut driver, 2, "b", 40, 60);
+        assert_eq!(driver.service.view().plan_version(), version);
+    }
+    // In slots jobs are not planned by that.
+    let mut driver = service(Control::Slots);
+    driver.commit(&[("a", "100 0-80 h1,h5"), ("b", "100 0-80 h2,h6")]);
+    driver.hello(1, "h1");
+    let version = driver.service.view().plan_version();
+    shows(&mut driver, 1, "a", 70, 60);
+    assert_eq!(driver.service.view().plan_version(), version);
+}
+
 /// A measurement that says that jobs do not fit may be wrong, and without turns they would be measured no more.
 #[test]
 fn no_measurement_ends_turns() {

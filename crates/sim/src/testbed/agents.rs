@@ -133,6 +133,11 @@ impl Agents {
         self.trackers[job as usize].record(outcome);
     }
 
+    /// The job tells its gate that it has sent all of an iteration, so long after its start.
+    pub(crate) fn ended(&mut self, job: u32, sent: Nanos) {
+        self.trackers[job as usize].ended(sent);
+    }
+
     pub(crate) fn tracker(&self, job: u32) -> &Tracker {
         &self.trackers[job as usize]
     }

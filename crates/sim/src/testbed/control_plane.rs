@@ -451,6 +451,7 @@ impl<'a> ControlPlane<'a> {
                 iteration_mean: gate_core::mean_iteration(tracker.last(RING as u64)),
                 solo: summary.solo_p75,
                 observed_period: None,
+                up_down: gate_core::up_and_down(tracker.last(RING as u64)).map(|is| (is.up, is.down)),
             });
         }
         let rtt = Nanos(2 * self.control.way.delay.0);

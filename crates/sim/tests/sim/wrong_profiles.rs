@@ -93,6 +93,44 @@ fn a_job_whose_profile_is_wrong_is_never_slower_than_free_once_its_hold_has_ende
     }
 }
 
+/// Free jobs show when their Up phases are declared too long or too short, and jobs with true profiles show nothing: whatever they wait for.
+#[test]
+fn free_jobs_show_what_they_send() {
+    let equal = [(110, 140); 2];
+    let unlike = [(60, 190), (90, 211)];
+    // What is declared, and of which jobs something is to be said.
+    let cases = [
+        (equal, 200, [true; 2]),
+        (equal, 50, [true; 2]),
+        (unlike, 200, [true; 2]),
+        (unlike, 50, [true; 2]),
+        (equal, 100, [false; 2]),
+        (unlike, 100, [false; 2]),
+    ];
+    for ((real, up, shown), seed) in cases.into_iter().flat_map(|case| (1..=3).map(move |seed| (case, seed))) {
+        let (fabric, jobs) = two(real, [Declared { period: 100, up }; 2]);
+        let service = ServiceControl {
+            config: state::Config { control: plan::Control::Observe, ..state::Config::default() },
+            ..ServiceControl::default()
+        };
+        let report = play(&fabric, &jobs, &Config { seed, ..config(Control::Service(service)) });
+        let said: Vec<&str> =
+            report.service.as_ref().unwrap().notices.iter().filter(|n| n.kind.word() == "measured").map(|n| n.message.as_str()).collect();
+        println!("{real:?}, Up declared at {up} %, seed {seed}: {said:?}");
+        for (job, shown) in ["a", "b"].into_iter().zip(shown) {
+            assert_eq!(said.iter().any(|said| said.starts_with(&format!("job {job} "))), shown, "{real:?} {up} {seed}: {said:?}");
+        }
+        for said in said {
+            // All of it within a twentieth of the iteration.
+            let job = usize::from(said.starts_with("job b "));
+            let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+            let (comm, compute) = (real[job].0 as f64, real[job].1 as f64);
+            let within = 0.06 * (comm + compute);
+            assert!((numbers[0] - comm - compute).abs() < within && (numbers[1] - comm).abs() < within, "{real:?} {up} {seed}: {said}");
+        }
+    }
+}
+
 /// A profile that is right within the headroom keeps its hold, with jitter as real jobs have it.
 #[test]
 fn a_profile_that_is_nearly_right_keeps_its_hold() {

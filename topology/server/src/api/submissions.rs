@@ -36,7 +36,7 @@ impl Api {
         let _ = self.0.scheduler.set(scheduler);
     }
 
-    fn scheduler(&self) -> Result<&SchedulerHandle, ApiError> {
+    pub(crate) fn scheduler(&self) -> Result<&SchedulerHandle, ApiError> {
         let off =
             || ApiError::new(Kind::Precondition, &"this service has no scheduler").hint("its configuration needs a table [scheduler]");
         self.0.scheduler.get().ok_or_else(off)

@@ -167,7 +167,7 @@ pub(super) fn text(bytes: Vec<u8>) -> Result<String, ApiError> {
 pub(super) fn message<M: DeserializeOwned>(text: &str) -> Result<M, ApiError> {
     let mut reader = serde_json::Deserializer::from_str(text);
     // What stands behind the message is not left out of sight.
-    let read = fabric::strict::read(&mut reader).and_then(|message| reader.end().map(|()| message));
+    let read = strict::read(&mut reader).and_then(|message| reader.end().map(|()| message));
     read.map_err(|e| {
         let full = e.to_string();
         // serde_json ends its message with the place, which this message names first.

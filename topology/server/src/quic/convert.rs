@@ -35,6 +35,7 @@ fn gate(gate: wire::GateReport) -> Result<GateReport, End> {
         iteration_mean: gate.iteration_mean_ns.map(Nanos),
         solo: gate.solo_p75_ns.map(Nanos),
         observed_period: gate.observed_period_ns.map(Nanos),
+        up_down: gate.up_ns.map(Nanos).zip(gate.down_ns.map(Nanos)),
     })
 }
 

@@ -165,6 +165,8 @@ impl Driver {
             }
             // A client that went away needs no answer.
             Command::Queue { answer } => drop(answer.send(self.queue())),
+            #[cfg(test)]
+            Command::Panic => panic!("as a defect would"),
         }
     }
 

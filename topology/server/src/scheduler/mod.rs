@@ -54,3 +54,56 @@ impl Scheduler {
         let _ = tokio::task::spawn_blocking(move || self.thread.join()).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use store::{StateFile, Store as _};
+
+    use super::*;
+    use crate::{
+        FabricClock,
+        api::Parts,
+        config::Config,
+        controller::Controller,
+        discovery::Discovery,
+        events::EventLog,
+        metrics::Metrics,
+        queue::Command,
+        telemetry::TelemetryHandle,
+        vital::tests::{alone, was_ended_by},
+    };
+
+    #[test]
+    fn a_panic_of_the_scheduler_ends_the_process() {
+        let output = alone("scheduler::tests::a_panic_of_the_scheduler_ends_the_process", || {
+            let folder = tempfile::tempdir().unwrap();
+            let mut file = StateFile::open(&folder.path().join("state.redb")).unwrap();
+            let loaded = file.load().unwrap();
+            let clock = FabricClock::start();
+            let around = Surroundings {
+                clock,
+                events: EventLog::new(clock.now()),
+                telemetry: TelemetryHandle::default(),
+                metrics: Arc::new(Metrics::new().unwrap()),
+            };
+            let controller = Controller::start(&state::Config::default(), file, loaded, around.clone()).unwrap();
+            let (_latest, config) = watch::channel(Arc::new(Config::default()));
+            let api = Api::new(Parts {
+                controller: controller.handle.clone(),
+                health: controller.health.clone(),
+                telemetry: around.telemetry.clone(),
+                discovery: Discovery::default(),
+                events: around.events.clone(),
+                metrics: Arc::clone(&around.metrics),
+                sessions: Arc::default(),
+                clock,
+                config,
+            });
+            let config: SchedulerConfig = toml::from_str("policy = \"fifo\"").unwrap();
+            let scheduler = Scheduler::start(&config, api.clone(), controller.handle.clone(), around, Vec::new()).unwrap();
+            api.scheduler().unwrap().commands.blocking_send(Command::Panic).unwrap();
+            let _ = scheduler.thread.join();
+        });
+        was_ended_by(output, "scheduler");
+    }
+}

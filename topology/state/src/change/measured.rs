@@ -9,20 +9,19 @@ use super::{Done, drafted, moved_notices, notice};
 use crate::{
     Config, Notice, NoticeKind, Refusal, Severity,
     check::check,
-    measured::{as_planned, believed, in_common_ratio, is_another},
+    measured::{Seen, another, as_planned, in_common_ratio, is_another},
     plan::{Installed, Job, Name, Plan},
     transaction::Transaction,
 };
 
 /// Re-plans measured jobs and the jobs that they meet. If fewer jobs would take turns then, the plan stays.
-pub(super) fn measure(now: FabricTime, plan: &mut Plan, config: &Config, measured: &[(Name, MeasuredProfile)]) -> Result<Done, Refusal> {
+pub(super) fn measure(now: FabricTime, plan: &mut Plan, config: &Config, seen: &[(Name, Seen)]) -> Result<Done, Refusal> {
     let Some(installed) = plan.installed.clone() else { return Ok(Done::default()) };
     let mut found = Vec::new();
-    for (name, measured) in measured {
+    for (name, seen) in seen {
         // A commit that came before may have declared what was measured, or released the job.
         let Some(job) = plan.job(name) else { continue };
-        let believed = believed(job, *measured).filter(|measured| is_another(&job.planned.job, *measured));
-        found.extend(believed.map(|measured| (name.clone(), job.definition.job.period, measured)));
+        found.extend(another(plan, job, *seen).map(|measured| (name.clone(), job.definition.job.period, measured)));
     }
     in_common_ratio(&mut found);
     let others: Vec<Arc<Job>> = found.iter().filter_map(|(name, _, measured)| as_other(&installed, plan.job(name)?, *measured)).collect();

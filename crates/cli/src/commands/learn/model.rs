@@ -160,7 +160,7 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Model, CliError> {
 fn parse(text: &str) -> Result<Model, String> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let mut track = serde_path_to_error::Track::new();
-    let read = fabric::strict::read(serde_path_to_error::Deserializer::new(&mut reader, &mut track));
+    let read = strict::read(serde_path_to_error::Deserializer::new(&mut reader, &mut track));
     let document: Document = read.map_err(|e| serde_path_to_error::Error::new(track.path(), e).to_string())?;
     reader.end().map_err(|e| e.to_string())?;
     let Document { schema, about, sha256, policy, speeds } = document;

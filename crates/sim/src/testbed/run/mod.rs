@@ -485,6 +485,10 @@ impl<'a> Run<'a> {
         }
         state.record.comm_end = sent.end;
         state.record.comm.0 += now - since;
+        let all = Nanos(now - state.record.start.0);
+        if !self.layout.jobs[job as usize][step as usize + 1..].iter().any(|span| span.sends) {
+            self.agents.ended(job, all);
+        }
     }
 
     fn end_iteration(&mut self, job: u32, now: u64) {

@@ -61,8 +61,8 @@ pub(in crate::http) struct Head {
 pub(super) struct Table {
     last: u64,
     places: BTreeMap<u64, Place>,
-    /// Fresh ones by address; the numbers are in order of arrival.
-    fresh: BTreeMap<IpAddr, BTreeSet<u64>>,
+    /// Fresh ones by whom they are of; the numbers are in order of arrival.
+    fresh: BTreeMap<Origin, BTreeSet<u64>>,
     fresh_count: usize,
     /// Those that have asked and wait for nothing of ours, by caller: since when.
     idle: BTreeMap<Option<Who>, BTreeSet<(Instant, u64)>>,
@@ -76,9 +76,18 @@ pub(super) struct Table {
     heads: Shares,
 }
 
+/// Whom a connection that has asked for nothing is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Origin {
+    /// Somebody at this address who has proved nothing.
+    Stranger(IpAddr),
+    /// Somebody with a certificate, who competes with strangers no more: their number cuts none of his.
+    Caller(Who),
+}
+
 #[derive(Debug)]
 struct Place {
-    address: IpAddr,
+    origin: Origin,
     who: Option<Who>,
     state: State,
     cut: oneshot::Sender<Cut>,
@@ -95,9 +104,12 @@ enum State {
 impl Table {
     /// The peer of this connection has proved who it is.
     pub(super) fn known(&mut self, number: u64, who: Option<Who>) {
-        if let Some(place) = self.places.get_mut(&number) {
-            place.who = who;
-        }
+        let Some(place) = self.places.get_mut(&number) else { return };
+        place.who = who;
+        let (Some(who), State::Fresh) = (who, place.state) else { return };
+        let before = std::mem::replace(&mut place.origin, Origin::Caller(who));
+        self.no_longer_fresh(before, number);
+        self.is_fresh(Origin::Caller(who), number);
     }
 
     pub(super) fn enter(&mut self, address: IpAddr, cut: oneshot::Sender<Cut>) -> u64 {
@@ -105,9 +117,9 @@ impl Table {
             self.cut_fresh();
         }
         self.last += 1;
-        self.places.insert(self.last, Place { address, who: None, state: State::Fresh, cut });
-        self.fresh.entry(address).or_default().insert(self.last);
-        self.fresh_count += 1;
+        let origin = Origin::Stranger(address);
+        self.places.insert(self.last, Place { origin, who: None, state: State::Fresh, cut });
+        self.is_fresh(origin, self.last);
         self.last
     }
 
@@ -115,7 +127,7 @@ impl Table {
     pub(super) fn asks(&mut self, max: usize, number: u64, head: Head, now: Instant) -> Option<Option<Who>> {
         // A connection that was cut is about to end; nobody reads its answer.
         let place = self.places.get(&number)?;
-        let (address, who, state) = (place.address, place.who, place.state);
+        let (origin, who, state) = (place.origin, place.who, place.state);
         let of_caller = who.map_or(0, |_| self.requests.of(&who));
         let part = |max: usize| if head.changes { max } else { max - max / CHANGES_PART };
         let (places, bytes) = (part(REQUESTS_MAX), part(HEADS_MAX));
@@ -127,7 +139,7 @@ impl Table {
             if !self.makes_room(max, who) {
                 return None;
             }
-            self.no_longer_fresh(address, number);
+            self.no_longer_fresh(origin, number);
             self.asked.add(who, 1);
             self.asked_count += 1;
             self.waits(number, now);
@@ -201,7 +213,7 @@ impl Table {
         let place = self.places.remove(&number)?;
         match place.state {
             State::Fresh => {
-                self.no_longer_fresh(place.address, number);
+                self.no_longer_fresh(place.origin, number);
                 return Some(place);
             }
             State::Idle(since) => self.no_longer_idle(place.who, (since, number)),
@@ -212,11 +224,15 @@ impl Table {
         Some(place)
     }
 
-    fn no_longer_fresh(&mut self, address: IpAddr, number: u64) {
-        if let Some(numbers) = self.fresh.get_mut(&address) {
+    fn is_fresh(&mut self, origin: Origin, number: u64) {
+        self.fresh_count += usize::from(self.fresh.entry(origin).or_default().insert(number));
+    }
+
+    fn no_longer_fresh(&mut self, origin: Origin, number: u64) {
+        if let Some(numbers) = self.fresh.get_mut(&origin) {
             self.fresh_count -= usize::from(numbers.remove(&number));
             if numbers.is_empty() {
-                self.fresh.remove(&address);
+                self.fresh.remove(&origin);
             }
         }
     }
@@ -230,9 +246,9 @@ impl Table {
         }
     }
 
-    /// Cuts the oldest fresh connection of the address that has most of them.
+    /// Cuts the oldest fresh connection of whoever has most of them.
     pub(super) fn cut_fresh(&mut self) {
-        // Among addresses with equally many, the oldest connection is cut. An order by address would let low addresses cut high ones.
+        // Among those with equally many, the oldest connection is cut. An order by address would let low addresses cut high ones.
         let oldest = |numbers: &BTreeSet<u64>| numbers.first().map(|first| (numbers.len(), Reverse(*first)));
         let most = self.fresh.values().filter_map(oldest).max().map(|(_, Reverse(first))| first);
         if let Some(oldest) = most {
@@ -285,7 +301,7 @@ mod tests {
         }
 
         fn known(&mut self, number: u64, who: u8) {
-            self.table.places.get_mut(&number).unwrap().who = Some(Who([who; 32]));
+            self.table.known(number, Some(Who([who; 32])));
         }
 
         /// A request that comes whole.
@@ -335,6 +351,28 @@ mod tests {
         }
         assert!(!world.is_cut(honest), "another address");
         assert!(world.asks(8, honest));
+        world.check(8);
+    }
+
+    /// A handshake is over, and the request is still on its way.
+    #[test]
+    fn whoever_has_proved_who_he_is_is_cut_by_no_stranger_of_his_address() {
+        let mut world = World::default();
+        let honest = world.enter(1);
+        world.known(honest, 7);
+        for _ in 0..10 * FRESH_MAX {
+            world.enter(1);
+        }
+        assert!(!world.is_cut(honest) && world.asks(8, honest));
+        // One with a certificate who asks for nothing cuts himself.
+        let other = world.enter(1);
+        world.known(other, 8);
+        for _ in 0..=FRESH_MAX {
+            let seat = world.enter(1);
+            world.known(seat, 9);
+        }
+        let first = world.enter(1);
+        assert!(!world.is_cut(other) && !world.is_cut(first));
         world.check(8);
     }
 

@@ -50,11 +50,7 @@ fn load(page: &mut Html, Loaded { load_percent, rows }: &Loaded) {
     }
     page.end_table();
     let longest = rows.iter().map(|row| row.mean_min.mean).fold(0.0, f64::max);
-    let bar = |row: &Row| BarView {
-        name: row.placer.to_owned(),
-        value: row.mean_min.mean,
-        said: format!("{:.1} min, knows {}", row.mean_min.mean, row.knows),
-    };
+    let bar = |row: &Row| BarView { name: row.placer.to_owned(), value: row.mean_min.mean, said: format!("{:.1} min", row.mean_min.mean) };
     page.raw("<figure>").raw(&bars::draw(&label, "j1", &rows.iter().map(bar).collect::<Vec<_>>(), longest).fragment()).raw("</figure>");
 }
 

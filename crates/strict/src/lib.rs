@@ -2,6 +2,16 @@
 //! of the fields, and a key that stands twice in a map, of which it takes the last.
 //!
 //! Fields that stand twice in a message are refused by serde itself.
+//!
+//! ```
+//! let read = |text| antiphase_strict::read::<serde_json::Value, _>(&mut serde_json::Deserializer::from_str(text));
+//! assert!(read(r#"{"a": 1, "b": 2}"#).is_ok());
+//! assert_eq!(read(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string(), "duplicate key \"a\" at line 1 column 12");
+//! ```
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
 
 use alloc::{
     collections::BTreeSet,
