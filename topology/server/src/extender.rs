@@ -4,7 +4,10 @@
 //! the candidates are evaluated as any others. Whatever is not known opens: all nodes are equal then, and the reason is told, because
 //! a scheduler that cannot ask must go on as if nobody had been asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proto::v1alpha1 as pb;
 use serde::Deserialize;
@@ -12,6 +15,7 @@ use serde::Deserialize;
 use crate::{
     api::{Api, ApiError, Kind},
     config::ExtenderConfig,
+    lines::LineLimit,
     resolve::one_line,
     tls::Who,
 };
@@ -23,6 +27,8 @@ const PLACES_MAX: usize = 1_000_000;
 
 /// Hosts that a pod may name: as many as the largest fabrics have. Another list would only take long to read.
 const SAID_MAX: usize = 100_000;
+/// Lines about questions that cannot be judged: whoever may evaluate can ask thousands a second.
+static LINES: LineLimit = LineLimit::new(5, Duration::from_secs(10));
 
 /// What is read of a pod (`v1.Pod`): its annotations and labels.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -103,7 +109,7 @@ pub(crate) async fn judge(api: &Api, config: &ExtenderConfig, question: Question
         Err(problem) => {
             // What a pod says may be of any length and anything.
             let reason = one_line(&problem);
-            tracing::info!(reason, "extender: all nodes are equal");
+            LINES.say(|dropped| tracing::info!(reason, dropped, "extender: all nodes are equal"));
             Judged { nodes: equal(), open: Some(reason) }
         }
     }

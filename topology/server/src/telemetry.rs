@@ -39,6 +39,19 @@ const RATE_STEPS: u64 = 10;
 /// Series of one answer, so that it stays below some 50 MiB.
 const ANSWER_SERIES_MAX: usize = 512;
 
+/// The ports of one answer, in order: of each host one, then the second of each, so that a host with many hides no other.
+fn in_turn<'a>(ports: impl Iterator<Item = &'a (String, String)>) -> BTreeSet<&'a (String, String)> {
+    let (mut place, mut last) = (0, "");
+    let mut all: Vec<(usize, &(String, String))> = Vec::new();
+    for port in ports {
+        place = if port.0 == last { place + 1 } else { 0 };
+        last = &port.0;
+        all.push((place, port));
+    }
+    all.sort_unstable();
+    all.into_iter().take(ANSWER_SERIES_MAX).map(|(_, port)| port).collect()
+}
+
 /// What the ports of a host send and receive together, in bits a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rate {
@@ -170,7 +183,7 @@ impl TelemetryHandle {
             of_host.map(|((host, name), port)| port.series(host, name, from)).collect::<Vec<_>>()
         };
         let hosts = if request.all_hosts {
-            rings.ports.iter().map(|((host, name), port)| port.series(host, name, from)).take(ANSWER_SERIES_MAX).collect()
+            in_turn(rings.ports.keys()).into_iter().filter_map(|key| Some(rings.ports.get(key)?.series(&key.0, &key.1, from))).collect()
         } else {
             hosts.into_iter().flat_map(host).take(ANSWER_SERIES_MAX).collect()
         };
@@ -354,6 +367,24 @@ mod tests {
         assert_eq!((held("greedy"), telemetry.rings().of_host.len()), (0, 0));
         tell(later, "greedy", "another");
         assert_eq!(held("greedy"), 1);
+    }
+
+    #[test]
+    fn hosts_with_many_ports_hide_no_other_from_who_asks_for_all() {
+        let telemetry = TelemetryHandle::default();
+        for port in 0..PORTS_OF_HOST_MAX {
+            for host in ["h1", "h2"] {
+                telemetry.port(NOW, host, &frame(&format!("p{port}"), &[NOW.0], "tx_bytes", &[1]));
+            }
+        }
+        for host in ["h3", "h4"] {
+            telemetry.port(NOW, host, &frame("eth0", &[NOW.0], "tx_bytes", &[1]));
+        }
+        let request = GetTelemetryRequest { all_hosts: true, seconds: u32::MAX, ..Default::default() };
+        let read = telemetry.read(NOW, &request).hosts;
+        let of = |host: &str| read.iter().filter(|series| series.host == host).count();
+        assert_eq!((read.len(), of("h3"), of("h4")), (ANSWER_SERIES_MAX, 1, 1));
+        assert!(of("h1").abs_diff(of("h2")) <= 1 && read.is_sorted_by(|a, b| (&a.host, &a.port) < (&b.host, &b.port)));
     }
 
     #[test]

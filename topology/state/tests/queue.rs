@@ -73,6 +73,30 @@ fn a_batch_ends_once_it_has_touched_many_jobs() {
 }
 
 /// Few jobs of so many phases that planning them takes long: each change is a batch of its own.
+/// A component of four jobs of eight phases takes half a second to plan, though it has few jobs and phases.
+#[test]
+fn a_batch_of_small_changes_that_take_long_ends_soon() {
+    let mut driver = Driver::with_fabric();
+    let spans = |job: u64| (0..8).map(|n| format!("{}-{}", 100 * n + 7 * job, 100 * n + 7 * job + 30 + job)).collect::<Vec<_>>().join(" ");
+    let hosts = ["h1,h5", "h2,h6", "h3,h7", "h4,h8"];
+    let profiles: Vec<String> = (0..4).map(|job| format!("{} {} {}", 800 + 30 * job, spans(job), hosts[job as usize])).collect();
+    driver.slow = true;
+    let requests: Vec<RequestId> = (0..12)
+        .map(|change| {
+            let names: Vec<String> = (0..4).map(|job| format!("j{}-{job}", change % 2)).collect();
+            driver.send_commit(&names.iter().zip(&profiles).map(|(name, profile)| (&**name, &**profile)).collect::<Vec<_>>())
+        })
+        .collect();
+    let mut before = 0;
+    while driver.waiting.is_some() {
+        driver.persisted();
+        let done = requests.iter().filter(|r| driver.reply(**r).is_some()).count();
+        assert!(done - before <= 4, "{before} changes were answered, and then {done}");
+        before = done;
+    }
+    assert_eq!(before, requests.len());
+}
+
 #[test]
 fn a_batch_ends_once_it_has_planned_many_phases() {
     let mut driver = Driver::with_fabric();

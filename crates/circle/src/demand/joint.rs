@@ -56,8 +56,12 @@ impl Known {
             let prices = program.prices(self.staircase(), budget)?;
             return Some(program.bound(&prices));
         }
+        // Of sixty jobs there are more ways than a number holds.
+        if self.ways() > WAYS_SEEN_MAX {
+            return None;
+        }
         let work = self.ways() / TERMS_PER_WORK * (self.jobs.len() + self.products.len());
-        if self.ways() > WAYS_SEEN_MAX || work as u64 > budget.left() {
+        if work as u64 > budget.left() {
             return None;
         }
         budget.charge(work as u64);
