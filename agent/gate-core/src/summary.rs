@@ -57,12 +57,12 @@ const TOLD_MIN: usize = 24;
 /// it takes alone that a single odd iteration does not move.
 const UP_PERCENT: usize = 10;
 
-/// How a job takes turns with itself: how long it sends, and how long it does not.
+/// How long the Up phase of a job takes at its shortest, and how long its Down phase usually does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpDown {
-    /// From a start until its end was told: the lower tenth. Alone the job takes no longer.
+    /// From a start until its end was told: the lower tenth. Alone the job sends for no longer.
     pub up: Nanos,
-    /// From that end until the job came to its gate again: the median. What others send does not change it.
+    /// From that end until the job came to its gate again: the median. Traffic of others does not change it.
     pub down: Nanos,
 }
 

@@ -4,7 +4,9 @@
 
 mod oracle;
 
-use antiphase_circle::{Effort, JobId, Member, Mode, Options, Outcome, Phase, Problem, ProblemBuilder, Rate, Ticks, evaluate, solve};
+use antiphase_circle::{
+    Effort, JobId, Member, Mode, Options, Outcome, Phase, Problem, ProblemBuilder, Rate, Ticks, evaluate, evaluate_within, solve,
+};
 use oracle::{Instance, Phases, Random};
 
 const TOLERANCE: f64 = 1e-9;
@@ -113,6 +115,25 @@ fn what_dropped_couplings_can_be_off_by_is_stated() {
         approximate += u32::from(link.is_approximate());
     }
     assert!(approximate >= 3, "only {approximate} of 8 were approximate: the test has become dull");
+}
+
+/// Beside a link of one job, which counts in no mean.
+#[test]
+fn the_gap_of_shifts_that_are_evaluated_counts_what_their_score_may_be_off_by() {
+    let mut uncertain = 0;
+    for seed in 0..8 {
+        let mut random = Random(seed ^ 0xb1a2);
+        let periods: Vec<u64> = (0..12).map(|_| *random.pick(&[1_100, 1_210, 1_331, 1_815])).collect();
+        let members: Vec<_> = periods.iter().map(|&t| random.phases(t, 150, &[11, 113, 1_017, 2_019, 4_023])).enumerate().collect();
+        let alone = vec![members[0].clone()];
+        let instance = Instance { periods, links: vec![(9_000, members), (1_000_000, alone)] };
+        let shifts: Vec<Ticks> = instance.periods.iter().map(|&t| Ticks(random.range(0, t - 1))).collect();
+        let found = evaluate_within(&problem(&instance), &shifts, Some(20_000)).unwrap();
+        let (link, gap) = (found.links[0], found.optimality.bound_gap);
+        assert!((gap - (1.0 - link.score + link.uncertainty)).abs() < TOLERANCE, "seed {seed}: {gap} of {link:?}");
+        uncertain += u32::from(link.is_approximate());
+    }
+    assert!(uncertain >= 3, "only {uncertain} of 8 were approximate: the test has become dull");
 }
 
 /// One link, jobs of (period, start, end, rate).

@@ -27,17 +27,14 @@ pub use self::args::Args;
 use self::args::{Command, ConfigCommand, StoreCommand};
 
 use crate::{
-    FabricClock,
     api::{Api, Parts},
     config::{Config, ConfigError, Control, LimitsConfig, LogConfig, Overrides, SflowConfig},
     controller::{Controller, Surroundings},
     discovery::Discovery,
-    events::EventLog,
     history::{self, History},
     http::{Accepted, Acceptor, Stream, router, serve, while_starting},
     learning::Learning,
     logs::{self, LevelHandle},
-    metrics::Metrics,
     quic, records,
     resolve::one_line,
     role::Caller,
@@ -46,7 +43,6 @@ use crate::{
     shutdown::Shutdown,
     sink::Sink,
     stands,
-    telemetry::TelemetryHandle,
     tls::{self, Admission, Subject, Tls},
     traces::Exporter,
 };
@@ -164,9 +160,7 @@ async fn service(mut config: Config, reload: Arc<Reload>) -> Result<(), Failure>
     let other = |e: &dyn std::fmt::Display| Failure::Other(e.to_string());
     // Signals are taken before the file is opened: a SIGTERM during a long start must not end the process in the middle of it.
     let signals = Signals::take().map_err(|e| other(&e))?;
-    let clock = FabricClock::start();
-    let metrics = Arc::new(Metrics::new().map_err(|e| other(&e))?);
-    let around = Surroundings { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics };
+    let around = Surroundings::start().map_err(|e| other(&e))?;
     let (file, loaded) = open(&config.state)?;
     decide_control(&mut config, &loaded);
     // The configuration was checked.

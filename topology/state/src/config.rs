@@ -28,10 +28,10 @@ pub const BATCH_MAX: usize = 64;
 /// A batch ends with the change that makes it this many touched jobs: what a change costs grows with the jobs that it plans
 /// again, and 64 changes of one large component would keep everybody else waiting for many seconds.
 pub const BATCH_TOUCHED_MAX: usize = 1_000;
-/// A batch ends with the change that makes it plan this many phases again, on all their links. Four jobs of eight phases each that meet
-/// count 128 and more and take half a second, so a batch takes about a second, or its one change longer; the usual commit of two jobs with
-/// one Up phase counts four.
-pub const BATCH_PHASES_MAX: u64 = 1 << 8;
+/// A batch ends with the change that makes it plan this many phases again, on all their links. Phases say little of time: four jobs of eight
+/// each that meet on two hosts count 144 and take half a second, so such a change is a batch of its own; two jobs of one Up phase there
+/// count 16, so eight commits of them share a sync.
+pub const BATCH_PHASES_MAX: u64 = 1 << 7;
 /// Most notices from one event; more are counted in a last one. Orders to an executor are always told, and not among them.
 pub const NOTICES_MAX: usize = 256;
 /// Longest idempotency key in bytes.

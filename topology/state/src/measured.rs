@@ -4,12 +4,12 @@
 //! run as if alone shows what it is: its iteration without its waits, and what it sends where it tells. Where that is another job than
 //! the planned one, the job is planned anew.
 //!
-//! A job that runs free beside others shows less. What it does not send is its own, whatever others do, and what it sends takes no longer
-//! alone than at its shortest beside them. Where neither fits what is planned, the job is planned by what does ([`shown_free`]): a
+//! A job that runs free beside others, or is predicted to wait by turns, shows less. What it does not send is its own, whatever others do, and what it sends takes no longer
+//! alone than at its shortest beside them. Where neither fits what is planned, the job is planned by what does ([`shown_beside_others`]): a
 //! declared Up phase of twice the real one would else keep a job from the turns that would measure it.
 //!
-//! Only the plan's figures follow, never the end of turns: a prediction from a measurement may be wrong too, and jobs without turns are
-//! measured no more. Whether turns do what they should is for their own measurements to say (`turns/judge.rs`).
+//! Only the plan's figures follow, never the end of turns: a prediction from a measurement may be wrong too, and of jobs without
+//! turns less is known. Whether turns do what they should is for their own measurements to say (`turns/judge.rs`).
 
 use alloc::{sync::Arc, vec::Vec};
 
@@ -41,8 +41,8 @@ pub(crate) fn is_another(job: &JobProfile, measured: MeasuredProfile) -> bool {
 pub(crate) enum Seen {
     /// By turns, with nobody in its way.
     ByTurns(MeasuredProfile),
-    /// As it came, beside others: how long it sends at its shortest, and how long it does not.
-    Free { up: Nanos, down: Nanos },
+    /// Beside others in its way: how long it sends at its shortest, and how long it does not.
+    BesideOthers { up: Nanos, down: Nanos },
 }
 
 /// The job that was seen, where that can be believed and is another than the planned one.
@@ -50,11 +50,11 @@ pub(crate) fn another(plan: &Plan, job: &Job, seen: Seen) -> Option<MeasuredProf
     let measured = match seen {
         Seen::ByTurns(measured) => believed(job, measured),
         // Turns say more where they are believed; and a job that meets nobody changes nobody's plan.
-        Seen::Free { up, down } if !takes_turns_alone(job) && job.component.is_some() => {
+        Seen::BesideOthers { up, down } if !takes_turns_alone(job) && job.component.is_some() => {
             let is_full = |measured| is_full(plan, job, measured);
-            shown_free(&job.planned.job, job.definition.job.period, (up, down), is_full)
+            shown_beside_others(&job.planned.job, job.definition.job.period, (up, down), is_full)
         }
-        Seen::Free { .. } => None,
+        Seen::BesideOthers { .. } => None,
     };
     measured.filter(|measured| is_another(&job.planned.job, *measured))
 }
@@ -72,7 +72,7 @@ fn is_full(plan: &Plan, job: &Job, measured: MeasuredProfile) -> bool {
 
 /// The job that sends and does not send for so long beside others, if it is not the planned one. `declared` is its iteration alone as it
 /// was declared, which people know best. `is_full`: whether a job would wait for links.
-fn shown_free(
+fn shown_beside_others(
     planned: &JobProfile,
     declared: Nanos,
     (up, down): (Nanos, Nanos),
@@ -166,7 +166,7 @@ mod tests {
         let (period, up) = declared;
         // Beside an equal one: half of the time is sending at most.
         let is_full = |measured: MeasuredProfile| measured.sent.is_some_and(|up| 2 * up.0 > measured.iteration.0);
-        let measured = shown_free(&sending(period, up), Nanos(period), (Nanos(seen), Nanos(140)), is_full)?;
+        let measured = shown_beside_others(&sending(period, up), Nanos(period), (Nanos(seen), Nanos(140)), is_full)?;
         Some((measured.iteration.0, measured.sent?.0))
     }
 
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn numbers_that_no_job_has_are_refused_or_taken_for_large_ones() {
         for (up, down) in [(0, 0), (u64::MAX, u64::MAX), (110, u64::MAX), (u64::MAX, 0), (110, 0)] {
-            let seen = shown_free(&sending(250, 110), Nanos(250), (Nanos(up), Nanos(down)), |_| up < down);
+            let seen = shown_beside_others(&sending(250, 110), Nanos(250), (Nanos(up), Nanos(down)), |_| up < down);
             assert!(seen.is_none_or(|m| m.sent.is_some_and(|sent| sent.0 > 0 && sent <= m.iteration)), "{up} {down}: {seen:?}");
         }
     }

@@ -105,7 +105,7 @@ impl Service {
             self.say_learned(now, &host, &job, learned);
             // In slots nobody would be measured better for it.
             let shows = gate.up_down.filter(|_| self.view.config.control != Control::Slots);
-            self.seen(now, shows.map(|(up, down)| (job.name.clone(), Seen::Free { up, down })).into_iter());
+            self.seen(now, shows.map(|(up, down)| (job.name.clone(), Seen::BesideOthers { up, down })).into_iter());
             let (name, plan_version) = (job.name.clone(), job.slot.plan_version);
             let queued = match wanted {
                 None => true,

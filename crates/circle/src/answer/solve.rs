@@ -107,8 +107,8 @@ pub fn evaluate_within(problem: &Problem, shifts: &[Ticks], work_max: Option<u64
     let shifts: Vec<u64> = shifts.iter().zip(problem.periods()).map(|(s, t)| s.0 % t.0).collect();
     let mut solution = view.standing(Outcome::Evaluated, &shifts);
     // No score exceeds 1, so no shifts can be better by more than what is missing to 1; and these may be worse than they seem.
-    let uncertain = solution.links.iter().map(|link| link.uncertainty).sum::<f64>() / solution.links.len().max(1) as f64;
-    solution.optimality.bound_gap = (1.0 - solution.mean_score + uncertain).max(0.0);
+    let least = view.mean(&solution.links.iter().map(|link| link.score - link.uncertainty).collect::<Vec<_>>());
+    solution.optimality.bound_gap = (1.0 - least).max(0.0);
     Ok(solution)
 }
 

@@ -57,10 +57,11 @@ impl Known {
             return Some(program.bound(&prices));
         }
         // Of sixty jobs there are more ways than a number holds.
-        if self.ways() > WAYS_SEEN_MAX {
+        let ways = self.ways();
+        if ways > WAYS_SEEN_MAX {
             return None;
         }
-        let work = self.ways() / TERMS_PER_WORK * (self.jobs.len() + self.products.len());
+        let work = ways / TERMS_PER_WORK * (self.jobs.len() + self.products.len());
         if work as u64 > budget.left() {
             return None;
         }

@@ -10,12 +10,8 @@ use std::{
 };
 
 use antiphase_topology::{
-    FabricClock,
     controller::{Controller as ControllerThread, Surroundings},
-    events::EventLog,
-    metrics::Metrics,
     quic::{Controller, ControllerGone, Outbox, TelemetrySink},
-    telemetry::TelemetryHandle,
     turns::TurnsHandle,
 };
 use futures_util::future::BoxFuture;
@@ -48,13 +44,7 @@ impl Subject {
     /// The service's own controller and store, on a fabric of as many hosts as there are agents. A commit to all is a job on all hosts,
     /// one to an agent a job on its host alone; each time its period changes, so that there is a new slot.
     pub(crate) async fn real(hosts: usize, dir: &Path) -> Self {
-        let clock = FabricClock::start();
-        let around = Surroundings {
-            clock,
-            events: EventLog::new(clock.now()),
-            telemetry: TelemetryHandle::default(),
-            metrics: Arc::new(Metrics::new().unwrap()),
-        };
+        let around = Surroundings::start().unwrap();
         let file = StateFile::open(&dir.join("state.redb")).unwrap();
         let running = ControllerThread::start(&state::Config::default(), file, Loaded::default(), around).unwrap();
         let handle = running.handle.clone();

@@ -63,6 +63,18 @@ pub struct Surroundings {
     pub metrics: Arc<Metrics>,
 }
 
+impl Surroundings {
+    /// Those of a service that starts now.
+    ///
+    /// # Errors
+    /// The metrics cannot be registered.
+    pub fn start() -> Result<Self, prometheus::Error> {
+        let clock = FabricClock::start();
+        let metrics = Arc::new(Metrics::new()?);
+        Ok(Self { clock, events: EventLog::new(clock.now()), telemetry: TelemetryHandle::default(), metrics })
+    }
+}
+
 /// The running controller.
 #[derive(Debug)]
 pub struct Controller {
@@ -451,13 +463,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let mut file = StateFile::open(&folder.path().join("state.redb")).unwrap();
             let loaded = file.load().unwrap();
-            let clock = FabricClock::start();
-            let around = Surroundings {
-                clock,
-                events: EventLog::new(clock.now()),
-                telemetry: TelemetryHandle::default(),
-                metrics: Arc::new(Metrics::new().unwrap()),
-            };
+            let around = Surroundings::start().unwrap();
             let controller = Controller::start(&Config::default(), file, loaded, around).unwrap();
             controller.handle.commands.blocking_send(Command::Panic).unwrap();
             let _ = controller.thread.join();

@@ -61,15 +61,11 @@ mod tests {
 
     use super::*;
     use crate::{
-        FabricClock,
         api::Parts,
         config::Config,
         controller::Controller,
         discovery::Discovery,
-        events::EventLog,
-        metrics::Metrics,
         queue::Command,
-        telemetry::TelemetryHandle,
         vital::tests::{alone, was_ended_by},
     };
 
@@ -79,13 +75,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let mut file = StateFile::open(&folder.path().join("state.redb")).unwrap();
             let loaded = file.load().unwrap();
-            let clock = FabricClock::start();
-            let around = Surroundings {
-                clock,
-                events: EventLog::new(clock.now()),
-                telemetry: TelemetryHandle::default(),
-                metrics: Arc::new(Metrics::new().unwrap()),
-            };
+            let around = Surroundings::start().unwrap();
             let controller = Controller::start(&state::Config::default(), file, loaded, around.clone()).unwrap();
             let (_latest, config) = watch::channel(Arc::new(Config::default()));
             let api = Api::new(Parts {
@@ -96,7 +86,7 @@ mod tests {
                 events: around.events.clone(),
                 metrics: Arc::clone(&around.metrics),
                 sessions: Arc::default(),
-                clock,
+                clock: around.clock,
                 config,
             });
             let config: SchedulerConfig = toml::from_str("policy = \"fifo\"").unwrap();
