@@ -26,7 +26,7 @@ impl Hold {
     /// A hold that begins at `now`, because `lock` said to wait until `until` under `schedule`.
     pub(crate) fn new(lock: PhaseLock, now: NodeTime, until: NodeTime, schedule: &Schedule) -> Self {
         // The deadline is fixed here and nothing changes it later: point 2 of the bound in ADR 2.
-        let deadline = now.saturating_add(schedule.hold_bound());
+        let deadline = now.saturating_add(lock.hold_bound(now, schedule));
         // `decide` keeps `until` within the bound already; `min` makes it an invariant of the hold for any caller.
         Self { lock, until: until.min(deadline), deadline }
     }

@@ -12,10 +12,19 @@ use crate::{Decision, Reason, Schedule, StepOutcome, decide};
 ///
 /// The passed slot costs no more than a slip: the wait is at most a period, and it never ends in the slot that was taken, so
 /// one start goes in every period. A new plan (another plan version) has other slots, and none of them is taken.
+///
+/// A schedule may have a period in a wrong unit, and the job knows better how long its iterations are: no start is held for longer than
+/// twice the time since the start before, and none for longer than [`FIRST_HOLD_MAX`] before that is known. A job that has its period
+/// finds its slot within an iteration, so these bounds keep none out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseLock {
     taken: Option<Taken>,
+    last: Option<NodeTime>,
 }
+
+/// Longest hold of a start before the gate has seen an iteration of its job: longer than the iterations of most jobs, and shorter than
+/// what anybody notices at the begin of one.
+pub const FIRST_HOLD_MAX: Nanos = Nanos::from_millis(2_000);
 
 /// A slot in which the job started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,18 +40,32 @@ impl PhaseLock {
     #[must_use]
     #[inline]
     pub fn decide(&self, now: NodeTime, schedule: &Schedule) -> Decision {
-        match decide(now, schedule) {
+        let decision = match decide(now, schedule) {
             // Only a start that is on time can use a slot twice: fail-open starts go whatever the slots are.
             Decision::Go { because: Reason::OnTime, late } if self.has_taken(now, late, schedule) => {
                 schedule.wait_for_next(now, late, false)
             }
             decision => decision,
+        };
+        match decision {
+            Decision::Wait { until, .. } if until.since(now) > self.hold_bound(now, schedule) => {
+                Decision::Go { because: Reason::HoldTooLong, late: schedule.phase(now).unwrap_or_default() }
+            }
+            decision => decision,
         }
+    }
+
+    /// The longest time that a start may be held which is ready at `now`.
+    #[must_use]
+    pub fn hold_bound(&self, now: NodeTime, schedule: &Schedule) -> Nanos {
+        let own = self.last.map_or(FIRST_HOLD_MAX, |last| Nanos(now.since(last).0.saturating_mul(2)));
+        schedule.hold_bound().min(own)
     }
 
     /// Remembers a start that went under `schedule`. Starts that were let through take no slot.
     #[inline]
     pub fn started(&mut self, outcome: &StepOutcome, schedule: &Schedule) {
+        self.last = Some(outcome.start);
         let (Reason::OnTime, Some(late)) = (outcome.because, outcome.late) else { return };
         // Lateness is to the nearest due start. With a tolerance above half of the period, a start can be in the slot
         // before that one.
@@ -59,7 +82,8 @@ impl PhaseLock {
     /// The same memory that much later: for a simulator that leaves out cycles of a run that repeats itself.
     #[must_use]
     pub fn later(self, by: Nanos) -> Self {
-        Self { taken: self.taken.map(|taken| Taken { due: taken.due.saturating_add(by), ..taken }) }
+        let taken = self.taken.map(|taken| Taken { due: taken.due.saturating_add(by), ..taken });
+        Self { taken, last: self.last.map(|last| last.saturating_add(by)) }
     }
 
     /// Whether the slot `late` before `now` is the one taken. The agent moves due starts a little as it learns the time, so
@@ -121,6 +145,39 @@ mod tests {
         assert_eq!(lock.decide(NodeTime(1_010), &moved), wait(1_104));
         let newer = Schedule { plan_version: 8, ..schedule() };
         assert_eq!(lock.decide(NodeTime(1_010), &newer), go(Reason::OnTime, 10));
+    }
+
+    /// Found by a stranger: a period in a wrong unit held starts of a job of 0.1 s for 31 s each.
+    #[test]
+    fn a_hold_is_no_longer_than_two_iterations_of_the_job_itself() {
+        const S: u64 = 1_000_000_000;
+        let schedule = Schedule {
+            slot: NodeTime(100 * S),
+            period: Nanos(31 * S),
+            hold_max: Nanos(31 * S),
+            expires: NodeTime(u64::MAX),
+            stale_after: Nanos(u64::MAX),
+            ..schedule()
+        };
+        let at = |lock: PhaseLock, now: u64| lock.decide(NodeTime(now), &schedule);
+        // Nothing is known of the job yet.
+        let new = PhaseLock::default();
+        assert_eq!(at(new, 98 * S), wait(100 * S));
+        assert_eq!(at(new, 98 * S - 1), go(Reason::HoldTooLong, 29 * S - 1));
+        // It was seen to come back after 0.1 s, also from a start that was let through.
+        let mut lock = new;
+        let begun =
+            StepOutcome { because: Reason::HoldTooLong, start: NodeTime(98 * S), held: Nanos(0), slip: false, late: None, plan_version: 7 };
+        lock.started(&begun, &schedule);
+        assert_eq!(at(lock, 98 * S + S / 10), go(Reason::HoldTooLong, 29 * S + S / 10));
+        let begun = StepOutcome { start: NodeTime(100 * S - 3 * S / 10), ..begun };
+        lock.started(&begun, &schedule);
+        assert_eq!(at(lock, 100 * S - 2 * S / 10), wait(100 * S));
+        let mut hold = lock.hold(NodeTime(100 * S - 2 * S / 10), NodeTime(100 * S), &schedule);
+        let moved = Schedule { slot: NodeTime(101 * S), ..schedule };
+        assert_eq!(hold.check(NodeTime(100 * S - S / 10), Ok(&moved)), crate::Verdict::Start(Reason::HoldTooLong));
+        // After a pause it may be held as after any other.
+        assert_eq!(at(lock.later(Nanos(0)), 120 * S), wait(131 * S));
     }
 
     #[test]

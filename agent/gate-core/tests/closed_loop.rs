@@ -2,7 +2,7 @@
 //! iterations slower than its period.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error should stop")]
 
-use antiphase_gate_core::{Decision, Mode, PhaseLock, Reason, Schedule, StepOutcome, Tracker, Turn, Verdict, decide};
+use antiphase_gate_core::{Decision, FIRST_HOLD_MAX, Mode, PhaseLock, Reason, Schedule, StepOutcome, Tracker, Turn, Verdict, decide};
 use proptest::prelude::*;
 use units::{Nanos, NodeTime};
 
@@ -72,6 +72,19 @@ proptest! {
         // Only the very first start can have missed a slot.
         prop_assert!(tracker.counters().slips <= 1);
         prop_assert_eq!(tracker.counters().fail_opens(), 0);
+    }
+
+    /// Whatever period the schedule has, a start is held for no longer than two iterations, once one was seen.
+    #[test]
+    fn a_period_in_a_wrong_unit_holds_nobody_for_long(
+        first in 0..1_000 * MS, factor in 1..2_000_u64, lengths in proptest::collection::vec(20 * MS..=25 * MS, 60),
+    ) {
+        let schedule = schedule(22 * MS * factor, MS);
+        let (_, starts) = run(&schedule, BEGIN + first, lengths.iter().copied());
+        for (pair, length) in starts.windows(2).zip(&lengths) {
+            prop_assert!(pair[1] - pair[0] <= 3 * length);
+        }
+        prop_assert!(starts[0] - (BEGIN + first) <= FIRST_HOLD_MAX.0);
     }
 
     /// With jitter of 4 % around a solo time 5 % below the period, lateness does not accumulate: the mean iteration is the

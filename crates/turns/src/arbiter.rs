@@ -25,6 +25,10 @@ pub use activity::Activity;
 /// started: its agent is gone, or its messages are lost.
 pub const WITHDRAW_WITHIN: Nanos = Nanos::from_millis(10);
 
+/// Longest wait of a job of which nothing was measured, whatever it declares: one that dies in its first start, with a period in a wrong
+/// unit, would else keep others waiting for a minute.
+pub const FIRST_WAIT_MAX: Nanos = Nanos::from_millis(2_000);
+
 /// What a job is doing, as far as is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Doing {
@@ -226,9 +230,15 @@ impl Arbiter {
         self.jobs.get(job as usize).is_some_and(|j| j.learned.is_mute())
     }
 
-    /// Longest wait of the job: one iteration, as measured, or as declared while nothing is.
+    /// Longest wait of the job: one iteration, as measured, or as declared while nothing is, and then at most [`FIRST_WAIT_MAX`].
     #[must_use]
     pub fn bound(&self, job: u32) -> Nanos {
+        self.jobs.get(job as usize).map_or(Nanos(0), |j| j.learned.iteration.unwrap_or(j.iteration.min(FIRST_WAIT_MAX)))
+    }
+
+    /// One iteration of the job, as measured, or as declared while nothing is.
+    #[must_use]
+    pub fn iteration(&self, job: u32) -> Nanos {
         self.jobs.get(job as usize).map_or(Nanos(0), |j| j.learned.iteration.unwrap_or(j.iteration))
     }
 

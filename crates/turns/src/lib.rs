@@ -51,7 +51,7 @@ use alloc::vec::Vec;
 
 use units::{Nanos, Rate};
 
-pub use arbiter::{Activity, Arbiter, WITHDRAW_WITHIN};
+pub use arbiter::{Activity, Arbiter, FIRST_WAIT_MAX, WITHDRAW_WITHIN};
 pub use event::{Action, Because, Event};
 pub use learned::{ENDS_MISSED_MAX, LEASE_GRACE};
 pub use timers::Timers;

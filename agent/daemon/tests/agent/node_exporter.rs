@@ -179,7 +179,9 @@ async fn a_real_node_exporter_says_the_same_under_the_same_names() {
     let mut running = Running::with("node_exporter = true\n", |root| tree(root, 0)).await;
     let Some(exporter) = Exporter::start(running.folder.path()) else { return };
     read_all(&mut running, &["ens1f0", "mlx5_0/1"]).await;
-    let (ours, theirs) = (series(&running.metrics().await), exporter.series().await);
+    // The agent shows once a second what it has read.
+    let shown = |found: &BTreeMap<String, f64>| ["ens1f0", "mlx5_0"].iter().all(|device| found.keys().any(|name| name.contains(device)));
+    let (ours, theirs) = (series(&until(&running, shown).await), exporter.series().await);
     let common: Vec<&String> = ours.keys().filter(|name| theirs.contains_key(*name)).collect();
     // Six of the interface, and of the port three gauges and the counters of its management agent. Debian 12's version, 1.5, has no
     // counters of hardware.

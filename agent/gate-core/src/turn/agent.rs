@@ -14,6 +14,10 @@ use crate::{
 pub const REPEAT_FIRST: Nanos = Nanos::from_millis(3);
 /// Repeats of one thing told: after 96 ms and six losses in a row nobody is there.
 pub const REPEATS_MAX: u32 = 5;
+/// Where nobody has answered for as long as all repeats of one thing take, and as much was told, nobody is there, also if other things
+/// were told meanwhile: a job of short iterations tells something new before the repeats of the old are over. An agent that was held up
+/// has told little, and finds its answers next.
+const SILENT_AFTER: Nanos = Nanos(REPEAT_FIRST.0 << REPEATS_MAX);
 /// How long a start waits for a service that does not answer: twice the way to one 5 ms away, and a repeat. After
 /// [`REPEATS_MAX`] the service counts as silent, and no start waits for it any more.
 pub const SERVICE_WITHIN: Nanos = Nanos::from_millis(25);
@@ -104,6 +108,8 @@ pub struct TurnAgent {
     /// The last start of which the service said otherwise: what it said of an earlier one is old.
     closed: (u64, u64),
     pending: Option<Pending>,
+    /// Since when something that was told waits for an answer, and how much was told since, where the service has said nothing.
+    unanswered: Option<(NodeTime, u32)>,
     out: VecDeque<Told>,
     change: Option<PageChange>,
     ends: Ends,
@@ -125,6 +131,7 @@ impl TurnAgent {
             open: (0, NodeTime(0)),
             closed: (0, 0),
             pending: None,
+            unanswered: None,
             out: VecDeque::new(),
             change: None,
             ends: Ends::default(),
@@ -286,6 +293,7 @@ impl TurnAgent {
         if !self.connected {
             return;
         }
+        self.unanswered = None;
         if self.silent {
             // There is somebody after all, and the next start has to ask.
             self.silent = false;
@@ -329,11 +337,8 @@ impl TurnAgent {
             self.counts.ended_by_length += u64::from(self.end_untold(now, end, false));
         }
         let Some(pending) = self.pending.filter(|pending| pending.due <= now) else { return };
-        if pending.repeats == REPEATS_MAX {
-            self.pending = None;
-            self.counts.unanswered += 1;
-            // From here on everything is told once, so that whoever comes back can answer.
-            self.silent = true;
+        if pending.repeats == REPEATS_MAX || self.is_unanswered(now) {
+            self.falls_silent();
             self.let_all_go(now);
             return;
         }
@@ -344,13 +349,23 @@ impl TurnAgent {
         self.say(pending.told);
     }
 
+    fn is_unanswered(&self, now: NodeTime) -> bool {
+        self.unanswered.is_some_and(|(since, told)| now.since(since) >= SILENT_AFTER && told > REPEATS_MAX)
+    }
+
+    /// Nobody answers: from here on everything is told once, so that whoever comes back can answer.
+    fn falls_silent(&mut self) {
+        (self.pending, self.silent) = (None, true);
+        self.counts.unanswered += 1;
+    }
+
     /// Whether there is a session with the service, from now on. A session that follows another at once is told as one that ended and
     /// one that began.
     pub fn set_connected(&mut self, now: NodeTime, connected: bool) {
         if self.connected == connected {
             return;
         }
-        (self.connected, self.silent, self.pending) = (connected, false, None);
+        (self.connected, self.silent, self.pending, self.unanswered) = (connected, false, None, None);
         self.open = (0, NodeTime(0));
         self.out.clear();
         if !connected {
@@ -389,12 +404,19 @@ impl TurnAgent {
         };
         let sent = if note.kind == NoteKind::Ended { started.map_or(Nanos(0), |at| note.at.since(at)) } else { Nanos(0) };
         let told = Told { kind, writer: note.writer, number: note.number, phase: note.phase, at: note.at, sent };
+        self.unanswered.get_or_insert((now, 0));
         self.say(told);
+        if !self.silent && self.is_unanswered(now) {
+            self.falls_silent();
+        }
         // Nobody has answered so far, so one question at a time is enough.
         self.pending = (!self.silent).then_some(Pending { told, repeats: 0, due: now.saturating_add(REPEAT_FIRST) });
     }
 
     fn say(&mut self, told: Told) {
+        if let Some((_, count)) = &mut self.unanswered {
+            *count = count.saturating_add(1);
+        }
         if self.out.len() == OUT_MAX {
             self.out.pop_front();
         }
@@ -683,6 +705,41 @@ mod tests {
         agent.handle_note(at(400), note(400, NoteKind::Ready, 4));
         assert!(agent.deadline().is_some());
         assert_eq!(agent.counts(), TurnCounts { asked: 2, alone: 1, unanswered: 1, ..TurnCounts::default() });
+    }
+
+    /// Found by a stranger: 24 ms iterations took 53 while the service hung, because each note began the repeats anew.
+    #[test]
+    fn a_service_that_hangs_keeps_short_iterations_waiting_for_a_tenth_of_a_second() {
+        let mut agent = asked();
+        let (mut asks, mut now) = (0, 100);
+        for number in 3..40 {
+            if number > 3 {
+                agent.handle_note(at(now), note(now, NoteKind::Ready, number));
+            }
+            // A start that has no permission goes after 25 ms.
+            let waits = agent.turn().permit_for(7, number) != Permit::Go;
+            asks += u64::from(waits);
+            let go = now + if waits { 25 } else { 0 };
+            let end = go + 9;
+            for (time, kind) in [(go, NoteKind::Started), (end, NoteKind::Ended)] {
+                while let Some(due) = agent.deadline().filter(|due| *due <= at(time)) {
+                    agent.handle_tick(due);
+                }
+                agent.handle_note(at(time), note(time, kind, number));
+            }
+            now = end + 15;
+        }
+        assert!((2..=3).contains(&asks), "{asks} starts waited");
+        assert_eq!(agent.counts().unanswered, 1);
+        // One that hears every second thing is not gone.
+        let mut agent = asked();
+        for number in 3..40 {
+            let now = 100 + 50 * number;
+            agent.handle_note(at(now), note(now, NoteKind::Started, number));
+            agent.handle_order(at(now + 1), order(OrderKind::Heard(ToldKind::Started), number));
+            agent.handle_note(at(now + 10), note(now + 10, NoteKind::Ended, number));
+        }
+        assert_eq!(agent.counts().unanswered, 0);
     }
 
     #[test]

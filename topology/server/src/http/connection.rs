@@ -85,7 +85,10 @@ pub enum Acceptor {
 }
 
 /// See [`Acceptor::With`].
-pub type AcceptFn = dyn Fn(TcpStream, SocketAddr) -> BoxFuture<'static, io::Result<Accepted>> + Send + Sync;
+pub type AcceptFn = dyn Fn(TcpStream, OnHello) -> BoxFuture<'static, io::Result<Accepted>> + Send + Sync;
+
+/// To be called once the peer has sent all that a handshake begins with: those who say nothing give way to it from then on.
+pub type OnHello = Box<dyn FnOnce() + Send>;
 
 /// A stream whose peer is known.
 pub struct Accepted {
@@ -200,8 +203,9 @@ impl One {
         // The kernel's clock is set on the bare socket, because the stream that a handshake gives back no longer shows it.
         bound_unread(&stream, stall);
         let local = matches!(acceptor, Acceptor::Plain).then(|| stream.local_addr().ok()).flatten().map(|ours| Local::new(peer, ours));
+        let greeted = seat.clone();
         let accepted = tokio::select! {
-            accepted = accept(&acceptor, stream, peer) => accepted,
+            accepted = accept(&acceptor, stream, Box::new(move || greeted.greeted())) => accepted,
             Ok(cut) = &mut cut => return Some(cut),
         };
         match accepted {
@@ -242,13 +246,13 @@ fn hung_up(error: &io::Error) -> bool {
 }
 
 /// Who is at the other end of a stream.
-pub(super) async fn accept(acceptor: &Acceptor, stream: TcpStream, peer: SocketAddr) -> io::Result<Accepted> {
+pub(super) async fn accept(acceptor: &Acceptor, stream: TcpStream, on_hello: OnHello) -> io::Result<Accepted> {
     match acceptor {
         Acceptor::Plain => Ok(Accepted::for_good(Box::new(stream), Caller::LOOPBACK)),
         Acceptor::With(accept) => {
             let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long");
             // A stranger may open a connection and send nothing: `HEAD_MAX` ends the handshake.
-            tokio::time::timeout(HEAD_MAX, accept(stream, peer)).await.map_err(late)?
+            tokio::time::timeout(HEAD_MAX, accept(stream, on_hello)).await.map_err(late)?
         }
     }
 }

@@ -14,7 +14,7 @@ mod stall;
 mod starting;
 
 pub use answer::{Document, Text};
-pub use connection::{AcceptFn, Accepted, Acceptor, GRACE, HEAD_MAX, Stream, serve};
+pub use connection::{AcceptFn, Accepted, Acceptor, GRACE, HEAD_MAX, OnHello, Stream, serve};
 pub use query::Query;
 pub use room::Connections;
 pub use routes::router;

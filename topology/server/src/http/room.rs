@@ -1,9 +1,9 @@
 //! Room for connections: who has a place, and who gives one up when somebody comes.
 //!
 //! A connection is fresh until it asks for something, and connections that only ask for health stay so. Everybody who comes gets a
-//! fresh place; where there is none left, the oldest fresh connection of whoever has most of them is cut: of an address, or of a caller
-//! whose handshake is over. So strangers who open sockets and say nothing cut off each other, and whoever has come to ask is served: a
-//! handshake takes milliseconds, in which nobody opens as many connections as there are places, and after it strangers cut nobody.
+//! fresh place; where there is none left, the oldest fresh connection of whoever has most of them is cut: of an address, of those at an
+//! address who have sent their hello and wait for ours, or of a caller whose handshake is over. So strangers who open sockets and say
+//! nothing cut off each other, and nobody whose hello has come; after the handshake strangers cut nobody.
 //!
 //! Connections that have asked have places of their own. Where none is left, one that waits for nothing is cut, of the caller who has most
 //! of these: a client that comes back to a connection which was cut while it was idle opens another one. A connection whose client has
@@ -108,6 +108,11 @@ impl Connections {
 }
 
 impl Seat {
+    /// The peer has done its part of the begin of a handshake.
+    pub(super) fn greeted(&self) {
+        self.0.connections.table().greeted(self.0.number);
+    }
+
     /// The peer has proved who it is.
     pub(super) fn known(&self, who: Option<Who>) {
         self.0.connections.table().known(self.0.number, who);

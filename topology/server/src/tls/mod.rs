@@ -21,7 +21,6 @@ use rustls::{
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime, pem::PemObject};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
-use tokio_rustls::TlsAcceptor;
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _};
 
 pub use identity::{Identity, IdentityError, ROLE_URI_PREFIX, Role, Subject, Who};
@@ -304,10 +303,10 @@ impl Tls {
         self.take(files, contents).map(|()| true)
     }
 
-    /// For one TCP connection; take a new one for each, so that a reload is seen.
+    /// For one TCP connection; take it anew for each, so that a reload is seen.
     #[must_use]
-    pub fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.current().tcp)
+    pub fn tcp(&self) -> Arc<ServerConfig> {
+        self.current().tcp
     }
 
     /// For the QUIC endpoint.

@@ -576,7 +576,7 @@ impl Running {
     /// For how long a job may start without asking: zero where it takes turns.
     fn open_for(&self, job: u32) -> Nanos {
         let is_open = self.arbiter.is_open() || self.arbiter.has_no_ends(job);
-        Nanos(if is_open { self.arbiter.bound(job).0.saturating_mul(OPEN_ITERATIONS) } else { 0 })
+        Nanos(if is_open { self.arbiter.iteration(job).0.saturating_mul(OPEN_ITERATIONS) } else { 0 })
     }
 }
 

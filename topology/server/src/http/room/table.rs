@@ -79,8 +79,10 @@ pub(super) struct Table {
 /// Whom a connection that has asked for nothing is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Origin {
-    /// Somebody at this address who has proved nothing.
+    /// Somebody at this address who has said nothing that could be answered.
     Stranger(IpAddr),
+    /// Somebody at this address who waits for our part of a handshake, and competes with those who say nothing no more.
+    Greeted(IpAddr),
     /// Somebody with a certificate, who competes with strangers no more: their number cuts none of his.
     Caller(Who),
 }
@@ -102,14 +104,27 @@ enum State {
 }
 
 impl Table {
+    /// The peer of this connection has begun a handshake, as far as its part goes.
+    pub(super) fn greeted(&mut self, number: u64) {
+        if let Some(&Place { origin: Origin::Stranger(address), .. }) = self.places.get(&number) {
+            self.counts_as(number, Origin::Greeted(address));
+        }
+    }
+
     /// The peer of this connection has proved who it is.
     pub(super) fn known(&mut self, number: u64, who: Option<Who>) {
         let Some(place) = self.places.get_mut(&number) else { return };
         place.who = who;
-        let (Some(who), State::Fresh) = (who, place.state) else { return };
-        let before = std::mem::replace(&mut place.origin, Origin::Caller(who));
+        if let Some(who) = who {
+            self.counts_as(number, Origin::Caller(who));
+        }
+    }
+
+    fn counts_as(&mut self, number: u64, origin: Origin) {
+        let Some(place) = self.places.get_mut(&number).filter(|place| place.state == State::Fresh) else { return };
+        let before = std::mem::replace(&mut place.origin, origin);
         self.no_longer_fresh(before, number);
-        self.is_fresh(Origin::Caller(who), number);
+        self.is_fresh(origin, number);
     }
 
     pub(super) fn enter(&mut self, address: IpAddr, cut: oneshot::Sender<Cut>) -> u64 {
@@ -373,6 +388,33 @@ mod tests {
         }
         let first = world.enter(1);
         assert!(!world.is_cut(other) && !world.is_cut(first));
+        world.check(8);
+    }
+
+    /// On a busy machine a handshake takes longer than a crowd needs to take all places.
+    #[test]
+    fn whoever_waits_for_our_part_of_a_handshake_is_cut_by_nobody_who_says_nothing() {
+        let mut world = World::default();
+        let honest = world.enter(1);
+        world.table.greeted(honest);
+        for _ in 0..10 * FRESH_MAX {
+            world.enter(1);
+        }
+        assert!(!world.is_cut(honest));
+        // Said twice, and of one that is gone.
+        world.table.greeted(honest);
+        world.table.greeted(u64::MAX);
+        world.check(8);
+        // A crowd that begins handshakes and ends none cuts itself.
+        let silent = world.enter(1);
+        for _ in 0..FRESH_MAX {
+            let seat = world.enter(1);
+            world.table.greeted(seat);
+        }
+        assert!(world.is_cut(honest) && !world.is_cut(silent));
+        world.known(silent, 7);
+        assert!(world.asks(8, silent));
+        world.table.greeted(silent);
         world.check(8);
     }
 
