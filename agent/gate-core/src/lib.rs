@@ -48,7 +48,7 @@ mod turn;
 
 pub use decision::{Decision, HELD_PERIOD_MAX, HOLD_LIMIT, decide};
 pub use hold::{Hold, Verdict};
-pub use lock::{FIRST_HOLD_MAX, PhaseLock};
+pub use lock::{HOLD_FLOOR, PhaseLock};
 pub use permit::{Permit, Turn};
 pub use planned::{HEARTBEAT, NodeClock, PlannedSlot, STALE_AFTER};
 pub use reason::Reason;

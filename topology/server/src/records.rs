@@ -170,6 +170,8 @@ fn submission(kept: SubmissionRecord) -> Submission {
     let spec = SubmissionSpec {
         // One that is not a digest equals no request: who submits the job again hears that the name is used.
         asked: digest(&kept.asked).unwrap_or_default(),
+        owner: None,
+        bytes: resolve::bytes(&kept.document),
         gpus: kept.gpus,
         has_profile,
         learn: kept.document.learn,

@@ -107,6 +107,25 @@ pub(crate) fn has_profile(doc: &JobDoc) -> bool {
     doc.model.is_some() || doc.profile.is_some()
 }
 
+/// How long a document is as JSON, which is how it is kept.
+pub(crate) fn bytes(doc: &JobDoc) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // A count takes everything, and a document has no keys that are not text.
+    let _ = serde_json::to_writer(&mut count, doc);
+    count.0
+}
+
 /// The document from which [`definitions`] made a job.
 ///
 /// # Errors

@@ -10,9 +10,9 @@ use units::Nanos;
 pub const GPUS_PER_HOST: u32 = 8;
 /// Most committed jobs: ten times the largest cluster that the benchmarks rank.
 pub const JOBS_MAX: usize = 10_000;
-/// Most phases of all committed jobs together, each of which takes some 170 bytes of memory: 350 MB, and two hundred phases for each of
+/// Most phases of all committed jobs together, each of which takes some 170 bytes of memory: 180 MB, and a hundred phases for each of
 /// [`JOBS_MAX`] jobs.
-pub const PHASES_MAX: usize = 1 << 21;
+pub const PHASES_MAX: usize = 1 << 20;
 /// Most jobs in one commit: a whole scheduling round of the largest cluster.
 pub const COMMIT_JOBS_MAX: usize = 1_000;
 /// Most agents remembered, connected or not: one per host of the largest fabric, and half as many again that were replaced.

@@ -12,6 +12,10 @@ pub struct SubmissionSpec {
     /// A digest of the request. Whether a job is submitted again with the same content is told by it: what is derived from a request
     /// may differ on another fabric.
     pub asked: [u8; 32],
+    /// Who asked, where callers can be told apart. It is not kept: after a restart nobody is charged for what was submitted before.
+    pub owner: Option<Arc<str>>,
+    /// What the document holds, in bytes.
+    pub bytes: u64,
     /// GPUs that it needs, all or none.
     pub gpus: u32,
     /// What the job was made from: a value of the caller's.

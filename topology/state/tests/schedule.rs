@@ -20,6 +20,8 @@ fn a_step_that_starts_a_job_beside_others_is_refused() {
     driver.commit(&[A]);
     let spec = SubmissionSpec {
         asked: [0; 32],
+        owner: None,
+        bytes: 0,
         gpus: 1,
         document: Document::new(std::sync::Arc::new(String::new())),
         has_profile: false,

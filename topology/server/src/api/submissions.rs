@@ -83,6 +83,8 @@ impl Api {
         let (iteration, total) = work(&request, period)?;
         let spec = SubmissionSpec {
             asked,
+            owner: by.who.map(|_| Arc::clone(&by.told)),
+            bytes: resolve::bytes(&doc),
             gpus: request.gpus,
             has_profile: period.is_some(),
             learn: doc.learn,

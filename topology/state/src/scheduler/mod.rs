@@ -35,7 +35,10 @@ use units::{FabricTime, Nanos};
 use self::{decider::Decider, draft::Draft, requests::Asked, rounds::Rounds, settings::REQUESTS_PER_CHANGE};
 pub use self::{
     report::{RunReport, SubmissionRefusal},
-    settings::{FAILURES_MAX, Hosts, OVER_MAX, REQUESTS_MAX, SUBMISSIONS_MAX, SchedulerHost, Settings},
+    settings::{
+        FAILURES_MAX, Hosts, OVER_BYTES_MAX, OVER_MAX, OWNER_PART, REQUESTS_MAX, SUBMISSIONS_MAX, SUBMITTED_BYTES_MAX, SchedulerHost,
+        Settings,
+    },
 };
 pub use crate::submission::{After, HostGpus, Order, Submission, SubmissionSpec, SubmissionState};
 use crate::{Document, Notice, Refusal, RequestId, Ticket, config::WAITING};

@@ -13,7 +13,7 @@ use units::{FabricTime, Nanos};
 use super::{
     draft::Draft,
     report::{RunReport, SubmissionRefusal},
-    settings::{FAILURES_MAX, Hosts, OVER_MAX, SUBMISSIONS_MAX, Settings},
+    settings::{FAILURES_MAX, Hosts, OVER_BYTES_MAX, OVER_MAX, OWNER_PART, SUBMISSIONS_MAX, SUBMITTED_BYTES_MAX, Settings},
 };
 use crate::{
     Document, NoticeKind, RequestId, Severity,
@@ -73,11 +73,7 @@ fn submit(
     if spec.gpus == 0 || spec.gpus > has {
         return Err(SubmissionRefusal::TooLarge { job: name.to_string(), gpus: spec.gpus, has });
     }
-    let added = draft.changed.iter().filter(|(name, s)| s.is_some() && !base.contains_key(*name)).count();
-    let live = base.values().filter(|s| !s.state.is_over()).count() + added;
-    if live >= SUBMISSIONS_MAX {
-        return Err(SubmissionRefusal::Limit { what: "submissions", value: live as u64 + 1, max: SUBMISSIONS_MAX as u64 });
-    }
+    has_room(draft, base, &spec)?;
     let submission = Submission {
         name: Arc::clone(&name),
         spec,
@@ -97,6 +93,31 @@ fn submit(
     draft.tell(now, Severity::Info, NoticeKind::Submitted, &submission, message);
     draft.put(None, submission);
     Ok(name)
+}
+
+/// Whether there is room for one more submission that is not over: of all, and of whoever asks.
+fn has_room(draft: &Draft, base: &Submissions, new: &SubmissionSpec) -> Result<(), SubmissionRefusal> {
+    let (count_max, bytes_max) = (SUBMISSIONS_MAX as u64, SUBMITTED_BYTES_MAX);
+    let (mut all, mut own) = ((1, new.bytes), (1, new.bytes));
+    let untouched = base.values().filter(|s| !draft.changed.contains_key(&s.name));
+    for submission in untouched.chain(draft.changed.values().flatten()).filter(|s| !s.state.is_over()) {
+        let bytes = submission.spec.bytes;
+        all = (all.0 + 1, all.1 + bytes);
+        if new.owner.is_some() && submission.spec.owner == new.owner {
+            own = (own.0 + 1, own.1 + bytes);
+        }
+    }
+    let part = if new.owner.is_some() { OWNER_PART } else { 1 };
+    let limits = [
+        ("submissions", all.0, count_max),
+        ("bytes of all submitted documents", all.1, bytes_max),
+        ("submissions of this certificate", own.0, count_max / part),
+        ("bytes of the submitted documents of this certificate", own.1, bytes_max / part),
+    ];
+    match limits.into_iter().find(|(_, value, max)| value > max) {
+        Some((what, value, max)) => Err(SubmissionRefusal::Limit { what, value, max }),
+        None => Ok(()),
+    }
 }
 
 fn withdraw(
@@ -237,15 +258,23 @@ fn over(draft: &mut Draft, now: FabricTime, base: &Submissions, known: &Arc<Subm
     forget(draft, base);
 }
 
-/// Forgets the submission that has been over for longest, where too many are.
+/// Forgets the submissions that have been over for longest, where too many are, or too large ones.
 fn forget(draft: &mut Draft, base: &Submissions) {
     let is_over = |s: &&Arc<Submission>| s.state.is_over();
-    let untouched = base.values().filter(|s| !draft.changed.contains_key(&s.name)).filter(is_over);
-    let fresh = draft.changed.values().flatten().filter(is_over).count();
-    if untouched.clone().count() + fresh > OVER_MAX
-        && let Some(oldest) = untouched.min_by_key(|s| (s.since, Arc::clone(&s.name))).map(|s| Arc::clone(&s.name))
-    {
-        draft.changed.insert(oldest, None);
+    let fresh = draft.changed.values().flatten().filter(is_over);
+    let (mut count, mut bytes) = fresh.fold((0, 0), |(count, bytes), s| (count + 1, bytes + s.spec.bytes));
+    let mut kept: Vec<&Arc<Submission>> = base.values().filter(|s| !draft.changed.contains_key(&s.name)).filter(is_over).collect();
+    kept.iter().for_each(|s| (count, bytes) = (count + 1, bytes + s.spec.bytes));
+    if count <= OVER_MAX && bytes <= OVER_BYTES_MAX {
+        return;
+    }
+    kept.sort_unstable_by_key(|s| (s.since, &s.name));
+    for oldest in kept {
+        if count <= OVER_MAX && bytes <= OVER_BYTES_MAX {
+            return;
+        }
+        (count, bytes) = (count - 1, bytes - oldest.spec.bytes);
+        draft.changed.insert(Arc::clone(&oldest.name), None);
     }
 }
 

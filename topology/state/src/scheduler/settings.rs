@@ -11,8 +11,14 @@ use units::Nanos;
 
 /// Most submissions that are not over: a policy looks at all of them at each decision, which takes milliseconds for as many.
 pub const SUBMISSIONS_MAX: usize = 10_000;
+/// What the documents of these hold at most, in bytes: 6 kB each. In memory they take twice as much, as phases have numbers of many digits.
+pub const SUBMITTED_BYTES_MAX: u64 = 64 << 20;
+/// Whoever is told apart from others by a certificate may have one part in so many of both.
+pub const OWNER_PART: u64 = 2;
 /// Submissions that are kept when they are over: what a day of a large cluster ends.
 pub const OVER_MAX: usize = 1_000;
+/// What the documents of these hold at most, in bytes; the ones that are over for longest go first.
+pub const OVER_BYTES_MAX: u64 = 16 << 20;
 /// Requests that wait for the store: a second's worth.
 pub const REQUESTS_MAX: usize = 1_024;
 /// Requests of one change for the store, as many as a batch of the service has.
