@@ -85,7 +85,6 @@ proptest! {
         for (pair, length) in starts.windows(2).zip(&lengths) {
             prop_assert!(pair[1] - pair[0] <= length + HOLD_FLOOR.0.max(2 * length));
         }
-        prop_assert!(starts[0] - (BEGIN + first) <= HOLD_FLOOR.0);
     }
 
     /// With jitter of 4 % around a solo time 5 % below the period, lateness does not accumulate: the mean iteration is the

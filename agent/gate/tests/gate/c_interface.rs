@@ -62,7 +62,7 @@ fn a_c_program_uses_the_gate() {
         Agent::start(here.clone(), "pass", Schedule::default()),
         Agent::start(here.clone(), "held", Schedule { tolerance: Nanos(0), ..due_in(ms(100), ms(200)) }),
         Agent::start(here.clone(), "far", due_far()),
-        Agent::start(here.clone(), "slow", Schedule { tolerance: Nanos(0), ..due_in(ms(1_000), ms(2_000)) }),
+        Agent::start(here.clone(), "slow", Schedule { tolerance: Nanos(0), ..due_in(ms(500), ms(900)) }),
     ];
     let turns = Answering::start(&here, "turns", true);
     let [passed, held, slow] = ["pass", "held", "slow"].map(|job| ReportReader::open_or_create(&here, job).unwrap());

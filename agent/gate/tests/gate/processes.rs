@@ -39,6 +39,9 @@ fn a_stopped_agent_lets_the_job_go_and_a_continued_one_holds_it_again() {
     assert_eq!(gate.step().because, Reason::Stale);
     assert_eq!(gate.step().held, ms(0));
     agent.signal(Signal::CONT);
+    // The plan is followed again: a hold of 40 s would be too long for a job that comes back at once.
+    eventually("a plan that is followed", || (gate.step().because == Reason::HoldTooLong).then_some(()));
+    let gate = Arc::new(self::gate(directory.path()));
     let step = eventually("a hold", || {
         let step = step_in_thread(&gate);
         thread::sleep(Duration::from_millis(100));
