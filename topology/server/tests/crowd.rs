@@ -353,6 +353,25 @@ fn sockets_that_say_nothing_keep_nobody_out() {
     assert!(service.log().lines().count() < 1_000, "strangers fill the log: {} lines", service.log().lines().count());
 }
 
+/// A client that is slow in the middle of its handshake, as on a busy machine, while silent sockets take all places again and again.
+#[test]
+fn a_handshake_that_has_begun_is_cut_by_nobody_who_says_nothing() {
+    raise_descriptors();
+    let folder = tempfile::tempdir().unwrap();
+    let service = secured(folder.path(), 0);
+    let mut slow = secure(&service, folder.path(), "read", "http/1.1");
+    // Its hello, and the first bytes of the answer.
+    slow.conn.write_tls(&mut slow.sock).unwrap();
+    slow.sock.peek(&mut [0]).unwrap();
+    let crowd = Crowd::start(service.address, SILENT, &[22, 3, 1, 1, 0, 1, 0, 0, 252, 3, 3]);
+    crowd.gather(SILENT);
+    crowd.end();
+    write!(slow, "GET /v1alpha1/plan HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut head = [0; 15];
+    slow.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200 OK");
+}
+
 /// Without certificates too: everybody on this machine may ask, and who asks nothing gives way.
 #[test]
 fn sockets_that_say_nothing_keep_nobody_of_this_machine_out() {
