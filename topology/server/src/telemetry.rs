@@ -38,7 +38,7 @@ const SECONDS_DEFAULT: u32 = 300;
 const RATE_STEPS: u64 = 10;
 /// Series of one answer.
 const ANSWER_SERIES_MAX: usize = 512;
-/// Values of the ports of one answer: ten counters of [`ANSWER_SERIES_MAX`] ports in [`SECONDS_DEFAULT`] are more, six are as many. An
+/// Values of the ports of one answer: five counters of [`ANSWER_SERIES_MAX`] ports in [`SECONDS_DEFAULT`] are fewer, six are more. An
 /// agent chooses them, and as text each takes up to 23 bytes.
 const ANSWER_VALUES_MAX: usize = 1 << 20;
 
