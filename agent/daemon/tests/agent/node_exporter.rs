@@ -6,6 +6,7 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -152,9 +153,11 @@ impl Exporter {
             println!("skipped: needs node_exporter (Debian: {PROGRAM})");
             return None;
         };
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let address = lines.map_while(Result::ok).find_map(|line| Some(line.split_once("msg=\"Listening on\" address=")?.1.to_owned()));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let address = lines.find_map(|line| Some(line.split_once("msg=\"Listening on\" address=")?.1.to_owned()));
         let address = address.unwrap_or_else(|| panic!("node_exporter did not say where it listens"));
+        // It says more, and a program in Go dies of SIGPIPE where nobody reads its standard error.
+        thread::spawn(move || lines.for_each(drop));
         Some(Self { child, address })
     }
 

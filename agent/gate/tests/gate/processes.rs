@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use antiphase_gate::Gate;
+use antiphase_gate::{Gate, now};
 use gate_core::{Reason, Schedule};
 use rustix::process::Signal;
 
@@ -54,20 +54,28 @@ fn a_stopped_agent_lets_the_job_go_and_a_continued_one_holds_it_again() {
 /// The leader is stopped in its hold until its slot has long gone. It goes when it continues, and is not held again.
 #[test]
 fn a_leader_stopped_in_a_hold_goes_when_it_continues() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut page = page(directory.path(), &Schedule::default());
-    let mut leader = Process::start("steps", directory.path());
-    assert_eq!(leader.line(), "coming");
-    page.write(&Schedule { tolerance: ms(500), ..due_in(ms(2_000), ms(40_000)) });
-    // It comes again after 50 ms.
-    thread::sleep(Duration::from_millis(700));
-    leader.signal(Signal::STOP);
-    thread::sleep(Duration::from_millis(2_500));
-    leader.signal(Signal::CONT);
-    let held = eventually("a hold", || Some(leader.line()).filter(|line| line.contains("held=true")));
-    assert!(held.starts_with("on-time held=true slip=false late=Some("), "{held}");
-    let late: u64 = held.split(['(', ')']).nth(1).unwrap().parse().unwrap();
-    assert!(late > 500, "{late} ms is within the tolerance, so this shows nothing");
+    let tolerance = 500;
+    let late = |seconds: u64| {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = Schedule { tolerance: ms(tolerance), ..due_in(ms(seconds * 1_000), ms(5_000)) };
+        let _page = page(directory.path(), &plan);
+        // A gate's first start, which waits for its slot however far that is.
+        let mut leader = Process::start("step", directory.path());
+        assert_eq!(leader.line(), "ready");
+        thread::sleep(Duration::from_millis(200));
+        leader.signal(Signal::STOP);
+        let left = plan.slot.since(now());
+        thread::sleep(Duration::from_nanos(left.0) + Duration::from_millis(2 * tolerance));
+        leader.signal(Signal::CONT);
+        let outcome = leader.line();
+        let late = outcome.split(['(', ')']).nth(1).and_then(|late| late.parse().ok());
+        println!("{outcome}");
+        (outcome.starts_with("on-time held=true slip=false"), late)
+    };
+    // A machine that is slow to start the process may not have it in its hold yet when it is stopped: then once more, with more time.
+    // One that is held again is in its slot each time.
+    let mut outcomes = [1, 4, 16].into_iter().map(late);
+    assert!(outcomes.any(|(held, late)| held && late > Some(tolerance)), "the leader is held again");
 }
 
 /// The leader is stopped between two steps and misses slots. It waits for the next, which is a slip or an ordinary hold, and is
