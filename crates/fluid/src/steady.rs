@@ -86,11 +86,12 @@ impl Steady {
         self.times.len() > bound
     }
 
-    /// The part of the present `meter` counted after the pivot's first `warm_up` iterations.
-    pub(crate) fn metered_after(&self, warm_up: usize, meter: Meter) -> Meter {
-        // A run that ended in its warm-up has counted nothing.
-        let before = self.meters.get(warm_up).copied().unwrap_or(meter);
-        Meter { over: meter.over - before.over, busy: meter.busy - before.busy }
+    /// What the links' meter, which says `now`, counted in the time of which [`Steady::measure`] has the means.
+    pub(crate) fn metered_after(&self, warm_up: usize, now: Meter) -> Meter {
+        // As with the starts: of a cycle its own, and all where the pivot never got out of its warm-up.
+        let warm = self.cycle.or_else(|| self.is_over(warm_up).then_some(warm_up));
+        let before = warm.and_then(|at| self.meters.get(at)).copied().unwrap_or_default();
+        Meter { over: now.over - before.over, busy: now.busy - before.busy }
     }
 
     /// The means: over the cycle if a state recurred, else over the starts after `warm_up` iterations of the pivot. `rest` tells how long

@@ -290,12 +290,14 @@ fn a_run_of_very_many_jobs_ends_early_and_says_so() {
         let trial = Trial { jitter_permille: TWO_PERCENT, seed: 1, runs: 1, begin: Begin::Anywhere, way: Nanos(0) };
         let seen = predict_turns(&jobs, &links, &group, &vec![Asks::Iteration; count], trial);
         let slowest = seen.times.iter().zip(&jobs).map(|(time, job)| time.0 as f64 / job.iteration.0 as f64).fold(0.0, f64::max);
-        (seen.cut_short, slowest)
+        (seen.cut_short, slowest, seen.overlap)
     };
     assert!(!of(32, 8, true).0 && !of(300, 1, false).0, "what commits plan all day is seen whole");
     // The link has a thirtieth, or less, of what they want: from the beginning alone it shows that they are slow, if not how slow.
     for (count, phases, turns) in [(1_000, 100, false), (400, 8, true), (64, 100, true)] {
-        let (cut_short, slowest) = of(count, phases, turns);
+        let (cut_short, slowest, overlap) = of(count, phases, turns);
         assert!(cut_short && slowest > 2.0, "{count} jobs of {phases} phases, turns {turns}: {slowest}");
+        // And that they share it: nothing keeps them apart where none takes turns.
+        assert!(turns || overlap > 0.9, "{count} jobs of {phases} phases: {overlap}");
     }
 }
