@@ -255,14 +255,17 @@ fn of_several_gates_of_a_job_only_the_newest_asks() {
     newest.done();
     let of = |answers: &[(Note, NodeTime)]| answers.iter().map(|(note, _)| note.writer).collect::<Vec<_>>();
     let before = agent.seen(3).len();
+    let mut fastest = Duration::MAX;
     for _ in 0..20 {
         let began = Instant::now();
         assert!(older.iter().all(|gate| gate.step().because == Reason::Busy));
-        assert!(began.elapsed() < Duration::from_millis(10), "they wait for nobody");
+        fastest = fastest.min(began.elapsed());
         older.iter().for_each(Gate::done);
         eventually("a grant", || (newest.step().because == Reason::Granted).then_some(()));
         newest.done();
     }
+    // A busy machine slows some of them, and who waits for an answer does so in each.
+    assert!(fastest < Duration::from_millis(10), "they wait for nobody: {fastest:?}");
     let writers = of(&agent.seen(1)[before..]);
     assert!(!writers.is_empty() && writers.windows(2).all(|two| two[0] == two[1]), "{writers:?}");
     // The newest ends, and one of those that go on takes the turns, as a run of its own.
