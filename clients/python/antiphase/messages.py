@@ -467,9 +467,15 @@ class GetTelemetryResponse(Message):
     """Counters of ports and iteration times of jobs, at most ten minutes of each."""
 
     hosts: list[HostSeries] = field(default_factory=list)
-    """One series for each port of the hosts; at most 512."""
+    """One series for each port of the hosts: at most 512, which have 2^20 values together at most. Of all hosts each has one
+    before one has two."""
     jobs: list[JobSeries] = field(default_factory=list)
     """One series for each job; at most 512."""
+    jobs_total: int = 0
+    """Jobs of those asked for that the service holds samples of; as with ports."""
+    ports_total: int = 0
+    """Ports of the hosts that the service holds samples of; if that is more than `hosts` has, the answer had no room for the
+    others."""
     NESTED: ClassVar[dict[str, str]] = {"hosts": "HostSeries", "jobs": "JobSeries"}
 
 

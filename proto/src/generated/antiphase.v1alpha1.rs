@@ -1961,12 +1961,18 @@ pub struct GetTelemetryRequest {
 #[serde(default)]
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetTelemetryResponse {
-    /// One series for each port of the hosts; at most 512.
+    /// One series for each port of the hosts: at most 512, which have 2^20 values together at most. Of all hosts each has one before one has two.
     #[prost(message, repeated, tag = "1")]
     pub hosts: ::prost::alloc::vec::Vec<HostSeries>,
     /// One series for each job; at most 512.
     #[prost(message, repeated, tag = "2")]
     pub jobs: ::prost::alloc::vec::Vec<JobSeries>,
+    /// Ports of the hosts that the service holds samples of; if that is more than `hosts` has, the answer had no room for the others.
+    #[prost(uint32, tag = "3")]
+    pub ports_total: u32,
+    /// Jobs of those asked for that the service holds samples of; as with ports.
+    #[prost(uint32, tag = "4")]
+    pub jobs_total: u32,
 }
 /// One value per step; NaN-free: a step without a sample is absent from `at_ms`.
 #[derive(serde::Serialize, serde::Deserialize)]

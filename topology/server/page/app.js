@@ -93,7 +93,8 @@ function drawMarks() {
     return { title: `${h.host} ${h.port}`, series, sum: series.reduce((s, x) => s + x.value.reduce((a, b) => a + b, 0), 0) };
   }).filter((p) => p.series.length && p.series[0].at.length).sort((a, b) => b.sum - a.sum || a.title.localeCompare(b.title));
   const commits = seen.events.filter((e) => PLANS.includes(e.kind)).map((e) => ({ at: e.at_ns / 1e6, name: e.message }));
-  byId("marks-note").textContent = [ports.length > PORTS_MAX && `the ${PORTS_MAX} ports with most of ${ports.length}`, ports.length && commits.length && "upright lines: the plan changed"].filter(Boolean).join("; ");
+  byId("marks-note").textContent = [ports.length > PORTS_MAX && `the ${PORTS_MAX} ports with most of ${ports.length}`,
+    seen.hosts.length < seen.ports_total && `${number(seen.hosts.length)} of ${count(seen.ports_total, "port")} asked for, of each host one before one has two`, ports.length && commits.length && "upright lines: the plan changed"].filter(Boolean).join("; ");
   render(byId("marks"), JSON.stringify([ports.slice(0, PORTS_MAX), commits]), () => ports.length
     ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { class: "key" }, html("i", { style: `background: ${s.colour}` }), s.name)), chart(p.series, commits, (v) => `at most ${number(v)} a second`)))
     : [html("p", { class: "empty" }, "No port reports marks or CNPs: not collected is not the same as none.")]);
@@ -167,7 +168,7 @@ async function ask() {
     seen.measured = new Map((measured.links ?? []).map((link) => [link.id, link.measured_ratio]));
     seen.observed = new Map((observed.links ?? []).map((link) => [link.id, link]));
     seen.cabling = cabling;
-    seen.hosts = telemetry.hosts;
+    Object.assign(seen, { hosts: telemetry.hosts, ports_total: telemetry.ports_total });
     nextHosts = performance.now() + HOSTS_MS;
   }
   Object.assign(seen, { jobs: jobs.jobs, plan_version: jobs.plan_version, outlook: jobs.outlook, warnings: jobs.warnings ?? [], agents: agents.agents, turns: turns.groups, turns_total: turns.total, turns_at: turns.at_ns });

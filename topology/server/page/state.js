@@ -8,7 +8,7 @@ export const TOLD = 0.001 - SAME;
 // `fabric`: undefined until answered, null where none is set. `links` are those of `links_version`, the worst first. `audit`: the newest
 // first, null until answered and where the reader may not read it. `cabling`: what agents see of the cables, null until answered.
 export const seen = {
-  links: [], total: 0, links_version: undefined, jobs: [], plan_version: 0, outlook: "", warnings: [], agents: [], series: new Map(), hosts: [], events: [],
+  links: [], total: 0, links_version: undefined, jobs: [], plan_version: 0, outlook: "", warnings: [], agents: [], series: new Map(), hosts: [], ports_total: 0, events: [],
   fabric: undefined, turns: [], turns_total: 0, turns_at: 0, measured: new Map(), observed: new Map(), audit: null, cabling: null,
 };
 

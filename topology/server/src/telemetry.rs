@@ -194,17 +194,20 @@ impl TelemetryHandle {
             let of_host = rings.ports.range((wanted.clone(), String::new())..).take_while(move |((host, _), _)| host == wanted);
             of_host.collect::<Vec<_>>()
         };
-        let hosts = if request.all_hosts {
+        let (ports_total, hosts) = if request.all_hosts {
             let wanted = in_turn(rings.ports.iter().map(|(key, port)| (key, port.values(from))));
-            wanted.into_iter().filter_map(|key| Some(rings.ports.get(key)?.series(&key.0, &key.1, from))).collect()
+            let found = wanted.into_iter().filter_map(|key| Some(rings.ports.get(key)?.series(&key.0, &key.1, from)));
+            (rings.ports.len(), found.collect())
         } else {
-            let wanted = hosts.into_iter().flat_map(host).map(|(key, port)| ((key, port), port.values(from)));
-            fitting(wanted).map(|((host, name), port)| port.series(host, name, from)).collect()
+            let wanted: Vec<_> = hosts.into_iter().flat_map(host).collect();
+            let fitting = fitting(wanted.iter().map(|(key, port)| ((*key, *port), port.values(from))));
+            (wanted.len(), fitting.map(|((host, name), port)| port.series(host, name, from)).collect())
         };
         let all_jobs = request.jobs.is_empty() && request.hosts.is_empty();
-        let wanted = |job: &str| all_jobs || names.contains(job);
-        let jobs = rings.jobs.iter().filter(|(job, _)| wanted(job)).take(ANSWER_SERIES_MAX).map(|(job, ring)| series(job, ring, from));
-        GetTelemetryResponse { hosts, jobs: jobs.collect() }
+        let wanted: Vec<_> = rings.jobs.iter().filter(|(job, _)| all_jobs || names.contains(job.as_str())).collect();
+        let jobs = wanted.iter().take(ANSWER_SERIES_MAX).map(|(job, ring)| series(job, ring, from)).collect();
+        let [ports_total, jobs_total] = [ports_total, wanted.len()].map(|total| u32::try_from(total).unwrap_or(u32::MAX));
+        GetTelemetryResponse { hosts, jobs, ports_total, jobs_total }
     }
 
     /// What each host sent and received in the last ten seconds; without those that told nothing.
@@ -400,9 +403,11 @@ mod tests {
             telemetry.port(NOW, host, &frame("eth0", &[NOW.0], "tx_bytes", &[1]));
         }
         let request = GetTelemetryRequest { all_hosts: true, seconds: u32::MAX, ..Default::default() };
-        let read = telemetry.read(NOW, &request).hosts;
+        let answer = telemetry.read(NOW, &request);
+        let read = answer.hosts;
         let of = |host: &str| read.iter().filter(|series| series.host == host).count();
         assert_eq!((read.len(), of("h3"), of("h4")), (ANSWER_SERIES_MAX, 1, 1));
+        assert!(answer.ports_total as usize > ANSWER_SERIES_MAX, "{}", answer.ports_total);
         assert!(of("h1").abs_diff(of("h2")) <= 1 && read.is_sorted_by(|a, b| (&a.host, &a.port) < (&b.host, &b.port)));
     }
 
@@ -421,14 +426,17 @@ mod tests {
         }
         let read = |hosts: &[&str], all_hosts| {
             let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-            telemetry.read(NOW, &GetTelemetryRequest { hosts, seconds: u32::MAX, all_hosts, ..Default::default() }).hosts
+            let answer = telemetry.read(NOW, &GetTelemetryRequest { hosts, seconds: u32::MAX, all_hosts, ..Default::default() });
+            (answer.hosts, answer.ports_total)
         };
         let of = |read: &[HostSeries], host: &str| read.iter().filter(|series| series.host == host).count();
         let most = ANSWER_VALUES_MAX / ((1 + COUNTERS_MAX) * STEPS_MAX);
-        let all = read(&[], true);
+        let (all, total) = read(&[], true);
+        assert_eq!(total, 201);
         assert_eq!((all.len(), of(&all, "h1") + of(&all, "h2"), of(&all, "h3")), (most, most - 1, 1));
         assert!(of(&all, "h1").abs_diff(of(&all, "h2")) <= 1);
-        assert_eq!(read(&["h2"], false).len(), most);
+        let (of_one, total) = read(&["h2"], false);
+        assert_eq!((of_one.len(), total), (most, 100));
     }
 
     #[test]

@@ -439,7 +439,7 @@ fn telemetry_health_and_metrics_are_there() {
     service.commit("b", &["h2", "h6"]);
     service.ask("POST", "/v1alpha1/evaluate", "{}");
     let (status, telemetry) = service.ask("GET", "/v1alpha1/telemetry?seconds=60&all_hosts", "");
-    assert_eq!((status, telemetry), (200, json!({ "hosts": [], "jobs": [] })));
+    assert_eq!((status, telemetry), (200, json!({ "hosts": [], "jobs": [], "ports_total": 0, "jobs_total": 0 })));
     assert_eq!(service.get("/healthz").body, "ok\n");
     let metrics = service.get("/metrics").body;
     let has = |line: &str| assert!(metrics.lines().any(|l| l.starts_with(line)), "{line} is not in\n{metrics}");
