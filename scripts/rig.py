@@ -134,18 +134,18 @@ def service(folder, programs, port, state, config=""):
 
 
 def listens(program, port):
-    """The port of a service, once it answers there; of one that was given port 0, the one that it says."""
+    """The port of a service, once it answers there and has read what was committed; of one that was given port 0, the one that it says."""
 
     def answers():
         if not program.lives():
             raise RuntimeError("the service ended: " + program.said())
         at = port or said_port(program)
         try:
-            return at if at and Client(at, 2).ask("GET", "/healthz").status == 200 else None
+            return at if at and Client(at, 2).ask("GET", "/readyz").status == 200 else None
         except (OSError, http.client.HTTPException):
             return None
 
-    return until("an answer of the service", answers)
+    return until("a service that is ready", answers)
 
 
 def said_port(program):
