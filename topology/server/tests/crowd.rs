@@ -46,6 +46,8 @@ const RESIDENT_MAX_KIB: u64 = 512 << 10;
 const SHORT: Duration = Duration::from_secs(10);
 /// A request of somebody who works takes no longer, on a machine that has better things to do as well: the crowd is on it too.
 const SERVED_WITHIN: Duration = Duration::from_secs(5);
+/// The first one beside 812 that ask for a large fabric at once: 2 s on two quiet cores. Who is kept out waits for ever.
+const FIRST_WITHIN: Duration = Duration::from_secs(20);
 
 /// This process holds a crowd.
 fn raise_descriptors() {
@@ -269,16 +271,20 @@ fn answers_that_nobody_reads_have_a_budget() {
     held.extend((0..2).map(|_| asks_and_reads_nothing(address, "/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5]))));
     held.extend((0..300).map(|_| asks_once(address, "/v1alpha1/fabric")));
     let until = Instant::now() + Duration::from_secs(8);
-    let mut commits = 0;
+    let (mut commits, mut slowest) = (0, Duration::ZERO);
     while Instant::now() < until {
         let began = Instant::now();
         assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
         assert_eq!(service.get("/v1alpha1/jobs").status, 200);
-        assert!(began.elapsed() < SERVED_WITHIN, "{:?}", began.elapsed());
+        slowest = slowest.max(began.elapsed());
+        assert!(slowest < FIRST_WITHIN, "{slowest:?}");
         commits += 1;
     }
     let peak = peak_kib(service.child.id());
-    println!("{} readers that do not read: {before} KiB before, {peak} KiB at the peak, {commits} commits", held.len());
+    println!(
+        "{} readers that do not read: {before} KiB before, {peak} KiB at the peak, {commits} commits, the slowest {slowest:?}",
+        held.len()
+    );
     assert!(peak < RESIDENT_MAX_KIB, "{before} KiB before, {peak} KiB at the peak");
     // Whoever reads gets all of it.
     let whole = request(address, "GET", "/v1alpha1/fabric", &[], b"").unwrap();
