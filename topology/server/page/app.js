@@ -94,7 +94,7 @@ function drawMarks() {
   }).filter((p) => p.series.length && p.series[0].at.length).sort((a, b) => b.sum - a.sum || a.title.localeCompare(b.title));
   const commits = seen.events.filter((e) => PLANS.includes(e.kind)).map((e) => ({ at: e.at_ns / 1e6, name: e.message }));
   byId("marks-note").textContent = [ports.length > PORTS_MAX && `the ${PORTS_MAX} ports with most of ${ports.length}`,
-    seen.hosts.length < seen.ports_total && `${number(seen.hosts.length)} of ${count(seen.ports_total, "port")} asked for, of each host one before one has two`, ports.length && commits.length && "upright lines: the plan changed"].filter(Boolean).join("; ");
+    seen.hosts.length < seen.ports_total && `${number(seen.hosts.length)} of ${count(seen.ports_total, "port")} asked for, one of each host first`, ports.length && commits.length && "upright lines: the plan changed"].filter(Boolean).join("; ");
   render(byId("marks"), JSON.stringify([ports.slice(0, PORTS_MAX), commits]), () => ports.length
     ? ports.slice(0, PORTS_MAX).map((p) => html("div", { class: "chart" }, html("b", {}, p.title), " ", p.series.map((s) => html("small", { class: "key" }, html("i", { style: `background: ${s.colour}` }), s.name)), chart(p.series, commits, (v) => `at most ${number(v)} a second`)))
     : [html("p", { class: "empty" }, "No port reports marks or CNPs: not collected is not the same as none.")]);

@@ -447,6 +447,7 @@ mod tests {
         }
         let read = || telemetry.read(NOW, &GetTelemetryRequest::default());
         assert_eq!(read().jobs[0].iteration_ns, [400, 1_200]);
+        assert_eq!((read().jobs_total, read().ports_total), (1, 0));
         telemetry.prune(NOW, |job| job != "a");
         assert!(read().jobs.is_empty());
     }

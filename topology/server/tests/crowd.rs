@@ -271,18 +271,23 @@ fn answers_that_nobody_reads_have_a_budget() {
     held.extend((0..2).map(|_| asks_and_reads_nothing(address, "/antiphase.v1alpha1.Topology/GetFabric", Some(&[0; 5]))));
     held.extend((0..300).map(|_| asks_once(address, "/v1alpha1/fabric")));
     let until = Instant::now() + Duration::from_secs(8);
-    let (mut commits, mut slowest) = (0, Duration::ZERO);
-    while Instant::now() < until {
+    let served = || {
         let began = Instant::now();
         assert_eq!(service.commit("a", &["h1", "h5"]).0, 200);
         assert_eq!(service.get("/v1alpha1/jobs").status, 200);
-        slowest = slowest.max(began.elapsed());
-        assert!(slowest < FIRST_WITHIN, "{slowest:?}");
+        began.elapsed()
+    };
+    let first = served();
+    assert!(first < FIRST_WITHIN, "{first:?}");
+    let (mut commits, mut slowest) = (1, Duration::ZERO);
+    while Instant::now() < until {
+        slowest = slowest.max(served());
+        assert!(slowest < SERVED_WITHIN, "{slowest:?}");
         commits += 1;
     }
     let peak = peak_kib(service.child.id());
     println!(
-        "{} readers that do not read: {before} KiB before, {peak} KiB at the peak, {commits} commits, the slowest {slowest:?}",
+        "{} readers that do not read: {before} KiB before, {peak} KiB at the peak, {commits} commits, the first in {first:?}, the others in {slowest:?} at most",
         held.len()
     );
     assert!(peak < RESIDENT_MAX_KIB, "{before} KiB before, {peak} KiB at the peak");
