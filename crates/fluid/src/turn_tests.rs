@@ -173,6 +173,8 @@ fn who_takes_no_turns_runs_free() {
     let expected = TrialTimes { times: vec![Nanos(145 * UNIT); 2], overlap: 1.0, cut_short: false };
     assert_eq!(predict_turns(&[job; 2], &link, &turn_group(&[job; 2], &link, &[], |_| 1_000), &[], trial), expected);
     assert_eq!(predict_turns(&[job; 2], &link, &turns::Group::default(), &[], trial), expected);
+    // A run whose states recur before its warm-up is over tells of its cycle.
+    assert_eq!(predict_slots(&[job; 2], &link, TOLERANCE_PERMILLE, &[], trial), expected);
     let group = turn_group(&[job; 2], &link, &[vec![1], vec![0]], |_| 1_000);
     let apart = predict_turns(&[job; 2], &link, &group, &[], trial);
     assert_eq!(apart, TrialTimes { times: vec![Nanos(100 * UNIT); 2], overlap: 0.0, cut_short: false });
